@@ -1,0 +1,57 @@
+"""What every test gets: the leak check, the stress option, and proof of which turnctl is being tested."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import turnctl
+from turnctl.testing import LeakCheck
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--stress", action="store_true", help="run the tests marked stress as well")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # bin/test with another environment means: test what is installed there, which the checkout must not hide
+    if os.environ.get("TURNCTL_TEST_PYTHON") and Path(turnctl.__file__).resolve().is_relative_to(CHECKOUT):
+        raise pytest.UsageError(f"{turnctl.__file__} was imported: the checkout, not what is installed")
+
+
+def pytest_report_header() -> str:
+    return f"turnctl {turnctl.__version__} from {Path(turnctl.__file__).parent}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--stress"):
+        return
+    # deselected, not skipped: a skip tells of something that the machine lacks
+    stress = [item for item in items if item.get_closest_marker("stress")]
+    if stress:
+        config.hook.pytest_deselected(items=stress)
+        items[:] = [item for item in items if not item.get_closest_marker("stress")]
+
+
+@pytest.fixture(autouse=True)
+def _leaves_nothing(leak_check: LeakCheck) -> None:
+    """Every test of the house ends with no thread, descriptor, child or temporary file more than before."""
+
+
+@pytest.fixture(autouse=True)
+def _switchinterval(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.node.get_closest_marker("switchinterval") is None:
+        yield
+        return
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

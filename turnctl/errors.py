@@ -1,0 +1,124 @@
+"""Every exception that turnctl raises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from turnctl.records.process import Completed
+    from turnctl.records.stops import StopRecord
+
+__all__ = [
+    "BadArgument",
+    "BadDuration",
+    "CancelledError",
+    "CommandError",
+    "ContainmentUnavailable",
+    "EventMisuse",
+    "SessionBusy",
+    "ShuttingDown",
+    "TokenMisuse",
+    "TurnOver",
+    "TurnctlError",
+]
+
+
+class CancelledError(BaseException):
+    """The turn was asked to stop and this thread reached a checkpoint.
+
+    A ``BaseException``, so that ``except Exception`` in a tool cannot swallow it. It says that a stop was
+    accepted, not that anything has ended: read the turn's report for that.
+
+    ``record`` is the stop that was accepted first, ``token`` the token that raised. ``partial`` holds the
+    ``Completed`` of a command that the stop interrupted, with all output read before it. Pickling keeps the
+    record and drops the token, which belongs to one process.
+    """
+
+    def __init__(
+        self,
+        message: str = "the turn was cancelled",
+        *,
+        record: StopRecord | None = None,
+        token: object | None = None,
+        partial: Completed | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.record = record
+        self.token = token
+        self.partial = partial
+
+    @property
+    def reason(self) -> str | None:
+        """The text given with the stop, if any."""
+        return None if self.record is None else self.record.reason
+
+    @property
+    def cause(self) -> str | None:
+        """The path by which the stop came: ``user``, ``deadline``, ``signal``, ``parent`` and so on."""
+        return None if self.record is None else self.record.cause
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild_cancelled, (self.args[0] if self.args else "", self.record, self.partial))
+
+
+def _rebuild_cancelled(
+    message: str, record: StopRecord | None, partial: Completed | None
+) -> CancelledError:
+    return CancelledError(message, record=record, partial=partial)
+
+
+class TurnctlError(Exception):
+    """The root of every ordinary error of turnctl."""
+
+
+class BadArgument(TurnctlError, ValueError):
+    """An argument has a value that the function cannot take; the message names those it can."""
+
+
+class BadDuration(TurnctlError, ValueError):
+    """A duration that cannot be read, or that the place does not allow; ``value`` is what was given."""
+
+    def __init__(self, message: str, *, value: object) -> None:
+        super().__init__(message)
+        self.value = value
+
+
+class SessionBusy(TurnctlError):
+    """The session has a turn that is not over; ``turn_id`` names it."""
+
+    def __init__(self, message: str, *, session_id: str, turn_id: str) -> None:
+        super().__init__(message)
+        self.session_id = session_id
+        self.turn_id = turn_id
+
+
+class ShuttingDown(TurnctlError):
+    """``turnctl.shutdown()`` was called: this process begins no more turns."""
+
+
+class TurnOver(TurnctlError):
+    """The turn has been decided: it admits no new activity, callback or command."""
+
+    def __init__(self, message: str, *, turn_id: str | None = None) -> None:
+        super().__init__(message)
+        self.turn_id = turn_id
+
+
+class TokenMisuse(TurnctlError, TypeError):
+    """A token was used in a way that it cannot honour, such as pickling it."""
+
+
+class EventMisuse(TurnctlError, RuntimeError):
+    """A ``TurnEvent`` or an adopted event was used in a way that it cannot honour."""
+
+
+class CommandError(TurnctlError):
+    """A command ended with a status other than 0 and ``check=True`` was given; ``completed`` holds it all."""
+
+    def __init__(self, message: str, *, completed: Completed) -> None:
+        super().__init__(message)
+        self.completed = completed
+
+
+class ContainmentUnavailable(TurnctlError):
+    """The containment that was required is not to be had on this machine."""

@@ -1,0 +1,73 @@
+"""What one command is known to have done and to have been done to: collected as it happens, told as a record."""
+
+from __future__ import annotations
+
+import signal
+from time import monotonic
+
+from turnctl.processes.leader import Leader
+from turnctl.processes.spec import Spec
+from turnctl.processes.table import Entry, Identity
+from turnctl.processes.tree import Reached, Tree
+from turnctl.records.process import ProcessOutcome, SignalSent, Survivor
+
+__all__ = ["Account"]
+
+
+class Account:
+    """The facts of one command. Written by whoever supervises it; ``outcome`` may be asked from any thread."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._argv = spec.argv
+        self.started_at = monotonic()
+        self.ended_at: float | None = None
+        self.timed_out = False
+        self.stopped = False
+        self.signals: list[SignalSent] = []
+        self.seen: set[Identity] = set()
+        self.killed: set[Identity] = set()
+        self.leftovers: tuple[Survivor, ...] = ()
+        self.survivors: tuple[Survivor, ...] = ()
+        self.notes: list[str] = []
+
+    def sent(self, signum: int, reached: list[Reached]) -> None:
+        """Note who a signal was sent to."""
+        after = monotonic() - self.started_at
+        name = signal.Signals(signum).name
+        self.signals += [SignalSent(name, after, scope, pid) for scope, pid in reached]
+
+    def saw(self, members: list[Entry]) -> None:
+        """Note what is being ended."""
+        self.seen.update(member.identity for member in members)
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def outcome(self, leader: Leader | None, tree: Tree | None) -> ProcessOutcome:
+        """The record as of now."""
+        until = monotonic() if self.ended_at is None else self.ended_at
+        left = {survivor.pid for survivor in self.survivors}
+        ended = {identity for identity in self.seen if identity[0] not in left}
+        notes = list(self.notes)
+        if leader is not None and leader.ended and leader.returncode is None:
+            notes.append(
+                "the exit status is not known: another part of this program reaped the process, or it ignores SIGCHLD"
+            )
+        return ProcessOutcome(
+            pid=None if leader is None else leader.pid,
+            argv=self._argv,
+            returncode=None if leader is None else leader.returncode,
+            exited=leader is not None and leader.ended,
+            timed_out=self.timed_out,
+            stopped=self.stopped,
+            signals=tuple(self.signals),
+            ended=len(ended) if self.ended_at is not None else 0,
+            killed=len(ended & self.killed) if self.ended_at is not None else 0,
+            leftovers=self.leftovers,
+            survivors=self.survivors,
+            containment="best-effort" if tree is None else tree.containment,
+            empty_proven=False,
+            duration_s=until - self.started_at,
+            notes=tuple(notes),
+        )

@@ -1,0 +1,240 @@
+"""The pump: moves bytes between a command's pipes and memory, as part of the one loop that supervises it.
+
+Invariants
+  O1  No read or write here ever blocks; the only wait is ``Pump.wait``, and that has an end or a descriptor that
+      will become ready.
+  O2  At most ``CHUNK`` bytes are moved per descriptor and turn of the loop, so that no stream starves another, the
+      stop included.
+  O3  What was read is kept, whatever happens to the command afterwards.
+  O4  A sink that is full is not read from: the command waits, memory does not grow. Only ``drain`` ignores it, for
+      what is in the pipe already.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+from collections import deque
+from time import monotonic
+from typing import Protocol
+
+__all__ = ["CHUNK", "Capture", "Pump", "Sink", "Source"]
+
+CHUNK = 65536
+#: what is still taken from pipes at the end; a pipe holds 1 MiB unless the administrator allows more
+DRAIN_LIMIT = 8 * 1024 * 1024
+_LONGEST_MS = 1_000_000_000
+
+
+class Sink(Protocol):
+    """Where the bytes of a stream go."""
+
+    @property
+    def is_full(self) -> bool: ...
+
+    def feed(self, data: bytes) -> None: ...
+
+    def finish(self) -> None:
+        """Nothing more will come."""
+
+
+class Capture:
+    """All of a stream, in memory and without limit, as ``subprocess.run`` keeps it."""
+
+    __slots__ = ("_chunks",)
+
+    is_full = False
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+
+    def feed(self, data: bytes) -> None:
+        self._chunks.append(data)
+
+    def finish(self) -> None:
+        pass
+
+    def value(self) -> bytes:
+        return b"".join(self._chunks)
+
+
+class Source:
+    """What is still to be written to a command's stdin. ``feed`` may be called from another thread than the loop."""
+
+    __slots__ = ("_parts", "broken", "closing", "size")
+
+    def __init__(self, data: bytes | memoryview = b"", *, closing: bool) -> None:
+        self._parts: deque[memoryview] = deque()
+        #: bytes that wait to be taken by the command
+        self.size = 0
+        self.closing = closing
+        #: the command has closed its stdin, or is gone
+        self.broken = False
+        if data:
+            self.feed(data)
+
+    def feed(self, data: bytes | memoryview) -> None:
+        view = memoryview(data).cast("B")
+        if len(view):
+            self.size += len(view)
+            self._parts.append(view)
+
+    @property
+    def is_done(self) -> bool:
+        return self.broken or (self.closing and not self._parts)
+
+    def next(self) -> memoryview | None:
+        return self._parts[0][:CHUNK] if self._parts else None
+
+    def took(self, count: int) -> None:
+        self.size -= count
+        rest = self._parts[0][count:]
+        if len(rest):
+            self._parts[0] = rest
+        else:
+            self._parts.popleft()
+
+
+class Pump:
+    """The pipes of one command and the ``poll`` that waits for them and for whatever else is watched."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self._sinks: dict[int, Sink] = {}
+        self._source: tuple[int, Source] | None = None
+        self._watched: set[int] = set()
+        self._polled: dict[int, int] = {}
+        #: bytes read so far, and when the last of them came
+        self.taken = 0
+        self.taken_at = 0.0
+
+    def read_from(self, fd: int, sink: Sink) -> None:
+        """Own ``fd`` and feed what comes out of it to ``sink``."""
+        os.set_blocking(fd, False)
+        self._sinks[fd] = sink
+
+    def write_to(self, fd: int, source: Source) -> None:
+        """Own ``fd``, write to it what ``source`` has, and close it when there will be no more."""
+        os.set_blocking(fd, False)
+        self._source = (fd, source)
+
+    def watch(self, fd: int) -> None:
+        """Have ``wait`` return when ``fd`` becomes readable; it stays the caller's."""
+        self._watched.add(fd)
+
+    def unwatch(self, fd: int) -> None:
+        self._watched.discard(fd)
+        self._set(fd, 0)
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a stream has not come to its end yet."""
+        return bool(self._sinks)
+
+    def wait(self, until: float | None, *, full_too: bool = False) -> list[int]:
+        """Block until something is ready or the monotonic time ``until``; move bytes; the watched that are ready.
+
+        ``full_too`` reads into full sinks as well.
+        """
+        self._choose(full_too)
+        timeout = -1
+        if until is not None:
+            timeout = min(max(0, math.ceil((until - monotonic()) * 1000)), _LONGEST_MS)
+        ready = []
+        for fd, _ in self._poll.poll(timeout):
+            if fd in self._watched:
+                ready.append(fd)
+            elif fd in self._sinks:
+                self._read(fd)
+            elif self._source is not None and fd == self._source[0]:
+                self._write(*self._source)
+        return ready
+
+    def _choose(self, full_too: bool) -> None:
+        for fd in self._watched:
+            self._set(fd, select.POLLIN)
+        for fd, sink in self._sinks.items():
+            self._set(fd, select.POLLIN if full_too or not sink.is_full else 0)
+        if self._source is not None:
+            fd, source = self._source
+            if source.is_done:
+                self._close_source()
+            else:
+                # without an event mask a closed far end is still told of, which is wanted here
+                self._set(fd, select.POLLOUT if source.next() is not None else select.POLLERR)
+
+    def _set(self, fd: int, mask: int) -> None:
+        if self._polled.get(fd, 0) == mask:
+            return
+        if mask:
+            self._poll.register(fd, mask)
+            self._polled[fd] = mask
+        else:
+            self._poll.unregister(fd)
+            del self._polled[fd]
+
+    def _read(self, fd: int) -> bool:
+        """Move one chunk; False if there was none to be had."""
+        try:
+            data = os.read(fd, CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""  # a terminal whose other side is closed says so by an error
+        sink = self._sinks[fd]
+        if not data:
+            self._close(fd)
+            return False
+        self.taken += len(data)
+        self.taken_at = monotonic()
+        sink.feed(data)
+        return True
+
+    def _write(self, fd: int, source: Source) -> None:
+        part = source.next()
+        try:
+            if part is None:
+                source.broken = True  # woken without anything to write: the far end is closed
+            else:
+                source.took(os.write(fd, part))
+        except BlockingIOError:
+            return
+        except OSError:
+            source.broken = True  # the command reads no more, which is its right
+        if source.is_done:
+            self._close_source()
+
+    def _close_source(self) -> None:
+        if self._source is not None:
+            fd, source = self._source
+            source.broken = True
+            self._source = None
+            self._set(fd, 0)
+            os.close(fd)
+
+    def _close(self, fd: int) -> None:
+        self._set(fd, 0)
+        sink = self._sinks.pop(fd)
+        os.close(fd)
+        sink.finish()
+
+    def drain(self) -> None:
+        """Take what is in the pipes at this moment, at most ``DRAIN_LIMIT`` bytes, without waiting."""
+        limit = self.taken + DRAIN_LIMIT
+        for fd in list(self._sinks):
+            while self.taken < limit and self._read(fd):
+                pass
+
+    def finish(self) -> None:
+        """Tell every sink that nothing more will come, though a pipe may still be open at its far end."""
+        for sink in self._sinks.values():
+            sink.finish()
+
+    def close(self) -> None:
+        """Close every pipe; what is still in one is lost to us."""
+        self._close_source()
+        for fd in list(self._sinks):
+            self._close(fd)
+        for fd in list(self._watched):
+            self.unwatch(fd)

@@ -1,0 +1,108 @@
+"""Starting a command: pipes, session or group, and nothing left behind when it fails.
+
+``subprocess.Popen`` does the fork and exec, and nothing else of it is used. Reasons: it forks safely in a host with
+threads (vfork where it can), closes foreign descriptors, changes directory in the child, and tells errors of the
+child apart, with the right file name in each. ``os.posix_spawn`` can neither change directory nor close what it does
+not know of. When Popen returns, the child has made its own session or group and has become the command: no signal to
+the group can go astray because the child had not yet come that far.
+
+As with ``subprocess``: SIGPIPE, SIGXFZ and SIGXFSZ are back to their defaults in the command; other ignored signals
+stay ignored, and the signal mask is that of the thread which starts it.
+
+Not promised: a ``KeyboardInterrupt`` that strikes between the fork and the moment its pid is stored, which is one
+bytecode of the standard library, leaves a child that nobody knows of.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from typing import Any, NamedTuple
+
+from turnctl.processes.spec import Spec
+
+__all__ = ["Started", "start"]
+
+
+class Started(NamedTuple):
+    """A running command: its pid and our ends of its pipes."""
+
+    pid: int
+    stdin: int | None
+    stdout: int | None
+    stderr: int | None
+
+
+def start(spec: Spec) -> Started:
+    """Start the command. Raises what ``subprocess.Popen`` raises, with no process and no descriptor left behind.
+
+    Blocks until the command has been loaded, which a hung file system can delay.
+    """
+    ours: dict[str, int] = {}
+    theirs: list[int] = []
+    try:
+        ends = {}
+        for name in ("stdin", "stdout", "stderr"):
+            target = getattr(spec, name)
+            if target == "pipe":
+                read, write = os.pipe()  # neither end is inherited unless it is handed over
+                ours[name], end = (write, read) if name == "stdin" else (read, write)
+                theirs.append(end)
+                target = end
+            ends[name] = _FOR_POPEN.get(target, target)
+        pid = _popen(spec, ends)
+    except BaseException as error:
+        for fd in ours.values():
+            os.close(fd)
+        if isinstance(error, FileNotFoundError) and _looks_like_a_line(spec, error):
+            error.add_note("a command given as one string is the name of a program; pass a list, or shell=True")
+        raise
+    finally:
+        for fd in theirs:
+            os.close(fd)
+    return Started(pid, ours.get("stdin"), ours.get("stdout"), ours.get("stderr"))
+
+
+_FOR_POPEN: dict[int | str, int | None] = {
+    "inherit": None,
+    "null": subprocess.DEVNULL,
+    "stdout": subprocess.STDOUT,
+}
+
+
+def _popen(spec: Spec, ends: dict[str, Any]) -> int:
+    popen = subprocess.Popen.__new__(subprocess.Popen)
+    try:
+        # in two steps, so that a child whose start is interrupted can still be reached
+        popen.__init__(  # type: ignore[misc]
+            spec.args,
+            shell=spec.shell,
+            cwd=spec.cwd,
+            env=spec.env,
+            start_new_session=spec.terminal == "session",
+            process_group=0 if spec.terminal == "group" else None,
+            **ends,
+        )
+    except BaseException:
+        _undo(popen)
+        raise
+    # it is no longer Popen's to reap, nor to complain about
+    popen.returncode = 0
+    return popen.pid
+
+
+def _undo(popen: subprocess.Popen[Any]) -> None:
+    pid = getattr(popen, "pid", None)
+    if pid is None or popen.returncode is not None:
+        return
+    popen.returncode = -signal.SIGKILL
+    try:
+        os.kill(pid, signal.SIGKILL)  # our child, and nobody has reaped it
+        os.waitpid(pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        pass  # the program reaps every child by itself
+
+
+def _looks_like_a_line(spec: Spec, error: FileNotFoundError) -> bool:
+    return not spec.shell and isinstance(spec.given, str) and " " in spec.given and error.filename == spec.given

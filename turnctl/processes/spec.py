@@ -1,0 +1,163 @@
+"""What is to be run, checked before anything is started."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any, Literal, NamedTuple
+
+from turnctl.clock import parse_duration
+from turnctl.errors import BadArgument
+
+__all__ = ["Args", "Spec", "Stream", "Terminal", "make_spec", "read_stream"]
+
+Args = Sequence["str | bytes | os.PathLike[str]"] | str | bytes | os.PathLike[str]
+Stream = int | IO[Any] | Literal["inherit", "null", "pipe"] | None
+Terminal = Literal["session", "group"]
+
+#: the numbers that ``subprocess`` gives to PIPE, STDOUT and DEVNULL
+_NAMES_OF_NUMBERS = {-1: "pipe", -2: "stdout", -3: "null"}
+_TITLE_LENGTH = 80
+
+
+class Spec(NamedTuple):
+    """One command, as it will be started."""
+
+    given: tuple[str, ...] | str
+    args: list[str | bytes] | str | bytes
+    argv: tuple[str, ...]
+    shell: bool
+    cwd: str | bytes | None
+    env: Mapping[Any, Any] | None
+    stdin: int | str
+    stdout: int | str
+    stderr: int | str
+    timeout_s: float | None
+    grace_s: float | None
+    stop_signal: int
+    terminal: Terminal
+    on_start: Callable[[int], None] | None
+
+    @property
+    def title(self) -> str:
+        """The command in one line, cut where it is long."""
+        text = " ".join(self.argv) if isinstance(self.given, tuple) else self.given
+        text = text.encode("unicode_escape", "backslashreplace").decode("ascii") if "\n" in text else text
+        return text if len(text) <= _TITLE_LENGTH else f"{text[: _TITLE_LENGTH - 1]}…"
+
+
+def make_spec(
+    args: Args,
+    *,
+    shell: bool,
+    cwd: str | bytes | os.PathLike[str] | os.PathLike[bytes] | None,
+    env: Mapping[Any, Any] | None,
+    stdin: int | str,
+    stdout: int | str,
+    stderr: int | str,
+    timeout: float | str | None,
+    grace: float | str | None,
+    stop_signal: int | str,
+    terminal: Terminal,
+    on_start: Callable[[int], None] | None,
+) -> Spec:
+    """Check what can be checked without starting anything. Raises ``BadArgument`` (a ``ValueError``),
+    ``BadDuration`` or ``TypeError``."""
+    if terminal not in ("session", "group"):
+        raise BadArgument(f"unknown terminal {terminal!r}; use session or group")
+    checked, given, argv = _read_args(args, shell)
+    grace_s = None if grace is None else parse_duration(grace, what="grace", zero=True)
+    return Spec(
+        given=given,
+        args=checked,
+        argv=argv,
+        shell=shell,
+        cwd=None if cwd is None else os.fspath(cwd),
+        env=env,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        timeout_s=parse_duration(timeout, what="timeout", none=True),
+        grace_s=grace_s,
+        stop_signal=read_signal(stop_signal),
+        terminal=terminal,
+        on_start=on_start,
+    )
+
+
+def _read_args(
+    args: Args, shell: bool
+) -> tuple[list[str | bytes] | str | bytes, tuple[str, ...] | str, tuple[str, ...]]:
+    if isinstance(args, (str, bytes, os.PathLike)):
+        one = os.fspath(args)
+        _refuse_nul(one, "the command")
+        if not one:
+            raise BadArgument("the command is empty; give a program and its arguments, such as ['ls', '-l']")
+        text = os.fsdecode(one)
+        return one, text, ("/bin/sh", "-c", text) if shell else (text,)
+    try:
+        items = [os.fspath(item) for item in args]
+    except TypeError:
+        bad = _first_that_is_no_text(args)
+        raise TypeError(f"{bad}; each argument of a command is a str, bytes or a path, so convert it with str()") from None
+    if not items:
+        raise BadArgument("argv is empty; give at least the program to run, such as ['ls', '-l']")
+    for at, item in enumerate(items):
+        _refuse_nul(item, f"argv[{at}]")
+    texts = tuple(os.fsdecode(item) for item in items)
+    return items, texts, ("/bin/sh", "-c", *texts) if shell else texts
+
+
+def _first_that_is_no_text(args: Any) -> str:
+    try:
+        for at, item in enumerate(args):
+            if not isinstance(item, (str, bytes, os.PathLike)):
+                return f"argv[{at}] is {item!r}, of type {type(item).__name__}"
+    except TypeError:
+        pass
+    return f"the command is {args!r}, of type {type(args).__name__}"
+
+
+def _refuse_nul(item: str | bytes, what: str) -> None:
+    at = item.find("\0") if isinstance(item, str) else item.find(b"\0")
+    if at >= 0:
+        raise BadArgument(
+            f"{what} has a NUL character at position {at}, which no argument of a command can carry; remove it, "
+            "or hand such data over with input="
+        )
+
+
+def read_signal(given: int | str) -> int:
+    """The number of a signal that is given by name ("TERM", "SIGTERM") or number."""
+    try:
+        if isinstance(given, str):
+            name = given.upper()
+            return int(signal.Signals[name if name.startswith("SIG") else f"SIG{name}"])
+        return int(signal.Signals(given))
+    except (KeyError, ValueError):
+        raise BadArgument(
+            f"unknown stop_signal {given!r}; use a name such as TERM or INT, or a number of signal.Signals"
+        ) from None
+
+
+def read_stream(given: Stream, default: str, *, what: str, allowed: tuple[str, ...]) -> int | str:
+    """What a stream is connected to: a descriptor, or one of the words in ``allowed``.
+
+    Takes the constants of ``subprocess`` and anything with a ``fileno()`` as well.
+    """
+    if given is None:
+        return default
+    if isinstance(given, str):
+        word = given
+    elif isinstance(given, int):
+        if given >= 0:
+            return given
+        word = _NAMES_OF_NUMBERS.get(given, str(given))
+    else:
+        return given.fileno()
+    if word not in allowed:
+        raise BadArgument(
+            f"{what}={given!r} is not possible here; use one of {', '.join(allowed)}, or an open file or descriptor"
+        )
+    return word

@@ -1,0 +1,158 @@
+"""The process table: one reading of it, as entries that carry an identity.
+
+A pid alone names nobody: it is used again. ``(pid, start)`` is the identity that everything here goes by. On Linux
+the table is /proc, read as bytes; elsewhere psutil reads it. A reading is no proof of emptiness: a process that
+moves from pid to pid can pass it by.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import NamedTuple
+
+__all__ = ["Entry", "has_living_thread", "is_readable", "last_pid", "parse", "read_entry", "read_table", "started_at"]
+
+Identity = tuple[int, float]
+
+
+class Entry(NamedTuple):
+    """One process at one moment. ``start`` is in the table's own unit; compare it, do not calculate with it."""
+
+    pid: int
+    ppid: int
+    pgrp: int
+    sid: int
+    state: str
+    start: float
+    comm: bytes
+
+    @property
+    def identity(self) -> Identity:
+        return (self.pid, self.start)
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it is a zombie through and through; one whose main thread alone has ended still computes."""
+        return self.state in "ZXx" and not has_living_thread(self.pid)
+
+    @property
+    def name(self) -> str:
+        return self.comm.decode("utf-8", "backslashreplace")
+
+
+def parse(stat: bytes) -> Entry | None:
+    """Read the text of a ``stat`` file; None if it is cut short.
+
+    The command name stands in parentheses and may be any bytes, parentheses, spaces and newlines included: what
+    follows the *last* parenthesis is the rest.
+    """
+    head, _, tail = stat.rpartition(b")")
+    pid, _, comm = head.partition(b"(")
+    field = tail.split()
+    try:
+        return Entry(
+            int(pid), int(field[1]), int(field[2]), int(field[3]), field[0].decode("ascii"), int(field[19]), comm
+        )
+    except (ValueError, IndexError):
+        return None
+
+
+_readable: tuple[int, bool] | None = None
+
+
+def _is_linux_table() -> bool:
+    """Whether /proc is there and shows *our* pids: one that was mounted for another namespace names others."""
+    global _readable
+    pid = os.getpid()
+    if _readable is None or _readable[0] != pid:
+        try:
+            found = os.readlink("/proc/self") == str(pid)
+        except OSError:
+            found = False
+        _readable = (pid, found)
+    return _readable[1]
+
+
+def is_readable() -> bool:
+    """Whether this machine lets us see its processes at all."""
+    if _is_linux_table():
+        return True
+    from turnctl.processes.elsewhere import available
+
+    return available()
+
+
+def read_entry(pid: int) -> Entry | None:
+    """The process that has this pid now, None if there is none or it cannot be seen."""
+    if not _is_linux_table():
+        from turnctl.processes import elsewhere
+
+        return elsewhere.read_entry(pid)
+    stat = _read(f"/proc/{pid}/stat")
+    return None if stat is None else parse(stat)
+
+
+def read_table() -> dict[int, Entry]:
+    """Every process that can be seen, by pid. Takes about 10 µs per process; does not block."""
+    if not _is_linux_table():
+        from turnctl.processes import elsewhere
+
+        return elsewhere.read_table()
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            stat = _read(f"/proc/{name}/stat")
+            entry = None if stat is None else parse(stat)
+            if entry is not None:
+                found[entry.pid] = entry
+    return found
+
+
+def has_living_thread(pid: int) -> bool:
+    """Whether a thread of the process still runs, also when its main thread has ended."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return False
+    for thread in threads:
+        stat = _read(f"/proc/{pid}/task/{thread}/stat")
+        entry = None if stat is None else parse(stat)
+        if entry is not None and entry.state not in "ZXx":
+            return True
+    return False
+
+
+def last_pid() -> int | None:
+    """The number that was given out last to a process or thread; None where that is not known."""
+    if not _is_linux_table():
+        return None
+    text = _read("/proc/loadavg")
+    try:
+        # a container may put a file of its own over this one, which is refreshed only now and then
+        if text is None or os.stat("/proc/loadavg").st_dev != os.stat("/proc").st_dev:
+            return None
+        return int(text.rsplit(None, 1)[1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def started_at(entry: Entry) -> float:
+    """When the process started, in seconds since the epoch, to about 10 ms."""
+    if not _is_linux_table():
+        return entry.start
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - entry.start / os.sysconf("SC_CLK_TCK")
+    return time.time() - age
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None  # it has ended, or it is not ours to see
+    try:
+        return os.read(fd, 4096)
+    except OSError:
+        return None  # it ended between the two calls
+    finally:
+        os.close(fd)

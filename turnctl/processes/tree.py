@@ -1,0 +1,269 @@
+"""The processes of one command: finding them, signalling them, and saying why one is still there.
+
+Level ``best-effort``: what has the command's group or session, what descends from one of these, and what was found
+to do so before. A process that has left the session *and* lost its parent before anybody looked is not found.
+
+Invariants
+  R1  A single process is signalled only through a pidfd that was opened before its start time was compared with the
+      one in the reading; where there is no pidfd, right after that comparison.
+  R2  Never signalled: pid 1, this process, this process's own group.
+  R3  The group is signalled only while its number is proved to be this command's (``leader``).
+  R4  A group or session number counts as ours only while its proof holds; without it only identities known from
+      before, and their descendants, do.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Literal
+
+from turnctl.processes.leader import Leader, open_pidfd
+from turnctl.processes.table import Entry, Identity, is_readable, last_pid, read_entry, read_table, started_at
+from turnctl.records.process import Containment, Survivor
+
+__all__ = ["Reached", "Tree"]
+
+#: descriptors that one ending holds at most; the rest is waited for in turns
+MOST_HELD = 64
+#: numbers looked at one by one before the whole table is read instead
+FEW_NUMBERS = 64
+
+#: who a signal was sent to: the group by its number, or a process by its pid
+Reached = tuple[Literal["group", "process"], int]
+
+
+class Tree:
+    """What is known of a command's processes. Not thread-safe: whoever supervises it owns it."""
+
+    containment: Containment = "best-effort"
+
+    def __init__(self, leader: Leader, *, own_session: bool) -> None:
+        self.leader = leader
+        self._own_session = own_session
+        self._known: dict[Identity, Entry] = {}
+        self._killed: dict[Identity, str] = {}
+        self._held: dict[Identity, int] = {}
+        self._adopted: list[int] = []
+        self.is_blind = not is_readable()
+
+    # -- finding ----------------------------------------------------------------------------------------------
+
+    def members(self) -> list[Entry]:
+        """A fresh reading of what lives of the command; remembers what it found. Takes milliseconds, no more."""
+        if self.is_blind:
+            return self._leader_alone()
+        table = read_table()
+        me = os.getpid()
+        by_parent, by_group, by_session = _index(table.values())
+        found: dict[int, Entry] = {}
+        queue = self._roots(table, by_group, by_session)
+        while queue:
+            entry = queue.pop()
+            if entry.pid in found or entry.pid in (1, me):
+                continue
+            found[entry.pid] = entry
+            # who claims to come from this process cannot be older than it
+            for index in (by_parent, by_group, by_session):
+                queue += [e for e in index[entry.pid] if e.start >= entry.start]
+        alive = []
+        for entry in found.values():
+            if not entry.is_dead:
+                alive.append(entry)
+            elif entry.ppid == me and entry.pid != self.leader.pid:
+                self._adopted.append(entry.pid)
+        self._known = {entry.identity: entry for entry in alive}
+        return alive
+
+    def _roots(
+        self, table: dict[int, Entry], by_group: dict[int, list[Entry]], by_session: dict[int, list[Entry]]
+    ) -> list[Entry]:
+        number = self.leader.pid
+        roots = []
+        proved = self.leader.is_held() or (self.leader.fd is not None and self.leader.signal_group(0))
+        for (pid, start), before in self._known.items():
+            now = table.get(pid)
+            if now is not None and now.start == start:
+                roots.append(now)
+                # it has been in the group ever since, so the number cannot have been given to another one
+                proved = proved or before.pgrp == now.pgrp == number
+        if proved:
+            roots += by_group[number]
+            if self._own_session:
+                roots += by_session[number]
+        if not self.leader.lost and number in table:
+            roots.append(table[number])
+        return roots
+
+    def _leader_alone(self) -> list[Entry]:
+        if self.leader.look():
+            return []
+        return [Entry(self.leader.pid, os.getpid(), self.leader.pid, self.leader.pid, "?", 0, b"")]
+
+    def leftovers(self, *, brief: bool) -> list[Entry]:
+        """What lives on after the main process has ended by itself.
+
+        ``brief`` says that the command has not run long enough for pids to have gone round; then a look at the few
+        numbers given out since its start may spare the whole reading, with the same answer.
+        """
+        if brief and not self._known and self._nothing_since_start():
+            return []
+        return self.members()
+
+    def _nothing_since_start(self) -> bool:
+        last = last_pid()
+        number = self.leader.pid
+        if last is None or not number <= last <= number + FEW_NUMBERS:
+            return False
+        for pid in range(number + 1, last + 1):
+            entry = read_entry(pid)
+            if entry is not None and number in (entry.pgrp, entry.sid, entry.ppid):
+                return False
+        return True
+
+    # -- signalling -------------------------------------------------------------------------------------------
+
+    def signal(self, members: Iterable[Entry], signum: int) -> list[Reached]:
+        """Send to the group in one step and to every member outside it by identity; who was reached."""
+        reached: list[Reached] = []
+        group = self.leader.signal_group(signum)
+        if group:
+            reached.append(("group", self.leader.pid))
+        for member in members:
+            if group and member.pgrp == self.leader.pid:
+                scope = "group"
+            else:
+                scope = "process"
+                if self.signal_one(member, signum):
+                    reached.append(("process", member.pid))
+            if signum == signal.SIGKILL:
+                self._killed[member.identity] = scope
+        return reached
+
+    def signal_one(self, member: Entry, signum: int) -> bool:
+        """Send to one process, if it still is the one that was read; whether it was sent."""
+        return self._send(member, signum) is None
+
+    def _send(self, member: Entry, signum: int) -> OSError | None:
+        if member.pid in (0, 1, os.getpid()):
+            return ProcessLookupError()
+        if self.is_blind:
+            return None if self.leader.signal_group(signum) else ProcessLookupError()
+        held = self._held.get(member.identity)
+        fd = open_pidfd(member.pid) if held is None else held
+        try:
+            now = read_entry(member.pid)
+            if now is None or now.start != member.start:
+                return ProcessLookupError()
+            if fd is None:
+                os.kill(member.pid, signum)
+            else:
+                signal.pidfd_send_signal(fd, signum)
+        except OSError as error:
+            return error
+        finally:
+            if fd is not None and held is None:
+                os.close(fd)
+        return None
+
+    def count_unkilled(self, members: Iterable[Entry]) -> int:
+        """How many of these have not been sent KILL yet, or left the group before its KILL arrived."""
+        count = 0
+        for member in members:
+            scope = self._killed.get(member.identity)
+            if scope is None or (scope == "group" and member.pgrp != self.leader.pid):
+                count += 1
+        return count
+
+    def was_killed(self, identity: Identity) -> bool:
+        return identity in self._killed
+
+    # -- waiting ----------------------------------------------------------------------------------------------
+
+    def hold(self, members: Iterable[Entry]) -> None:
+        """Open descriptors that become readable when these end, as far as the limit allows."""
+        for member in members:
+            if len(self._held) >= MOST_HELD or self.is_blind:
+                return
+            if member.pid == self.leader.pid or member.identity in self._held:
+                continue
+            fd = open_pidfd(member.pid)
+            if fd is None:
+                continue
+            now = read_entry(member.pid)
+            if now is None or now.start != member.start:
+                os.close(fd)
+                continue
+            self._held[member.identity] = fd
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """The descriptors to wait on, besides the main process's own."""
+        return tuple(self._held.values())
+
+    def let_go(self, fd: int) -> None:
+        """Close a descriptor of ``held``: its process has ended."""
+        for identity, held in list(self._held.items()):
+            if held == fd:
+                del self._held[identity]
+                os.close(fd)
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def survivor(self, member: Entry, reason: str | None = None) -> Survivor:
+        """The member as a record; without a ``reason``, why it could not be ended as far as can be seen."""
+        if reason is None:
+            reason = self._why(member)
+        started = 0.0 if self.is_blind else started_at(member)
+        return Survivor(member.pid, started, member.name, member.state, reason)
+
+    def _why(self, member: Entry) -> str:
+        error = self._send(member, 0)
+        if isinstance(error, PermissionError):
+            return f"belongs to user {_owner(member.pid)}, whom this program may not signal"
+        now = read_entry(member.pid)
+        if now is not None and now.state == "D":
+            return f"in uninterruptible sleep in the kernel ({_kernel_function(member.pid)}); KILL is pending"
+        return "still there although KILL was sent"
+
+    def close(self) -> None:
+        """Let go of every descriptor, and reap what became our child because this process adopts orphans."""
+        for fd in self._held.values():
+            os.close(fd)
+        self._held.clear()
+        for pid in self._adopted:
+            try:
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
+            except ChildProcessError:
+                pass  # reaped by the program itself
+        self._adopted.clear()
+
+
+def _index(
+    entries: Iterable[Entry],
+) -> tuple[dict[int, list[Entry]], dict[int, list[Entry]], dict[int, list[Entry]]]:
+    by_parent: dict[int, list[Entry]] = defaultdict(list)
+    by_group: dict[int, list[Entry]] = defaultdict(list)
+    by_session: dict[int, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        by_parent[entry.ppid].append(entry)
+        by_group[entry.pgrp].append(entry)
+        by_session[entry.sid].append(entry)
+    return by_parent, by_group, by_session
+
+
+def _owner(pid: int) -> str:
+    try:
+        return str(os.stat(f"/proc/{pid}").st_uid)
+    except OSError:
+        return "unknown"
+
+
+def _kernel_function(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/wchan", encoding="ascii", errors="replace") as file:
+            return file.read().strip("\0\n") or "unknown"
+    except OSError:
+        return "unknown"

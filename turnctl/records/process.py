@@ -1,0 +1,93 @@
+"""What is known of one command, as values."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import attrs
+
+__all__ = ["Completed", "Containment", "ProcessOutcome", "SignalSent", "Survivor"]
+
+Containment = Literal["atomic", "complete", "best-effort"]
+
+
+@attrs.frozen
+class SignalSent:
+    """One signal that was sent, and to whom.
+
+    ``after_s`` is seconds since the command started. ``scope`` is ``group`` (one call that reached every
+    member of the command's group at that moment) or ``process`` (one process, proved by pid and start time).
+    """
+
+    signal: str
+    after_s: float
+    scope: Literal["group", "process"]
+    pid: int
+
+
+@attrs.frozen
+class Survivor:
+    """A process of the command that was still there, and why it could not be ended, as far as known."""
+
+    pid: int
+    started_at: float
+    name: str
+    state: str
+    reason: str
+
+
+@attrs.frozen
+class ProcessOutcome:
+    """How one command ended and what was done to end it.
+
+    ``exited`` means that the main process is known to have ended; ``returncode`` is its status as in
+    ``subprocess`` (minus N for signal N), None while or where it is not known. ``timed_out``: its own timeout
+    passed before it had ended. ``stopped``: the turn's stop reached it while it ran. ``signals`` lists what
+    was sent, in order. ``leftovers`` are processes still there when the main process had ended by itself;
+    ``survivors`` those still there when turnctl gave up. ``empty_proven`` is True only where the kernel said
+    that no process is left; a scan that found none does not prove it. Times are seconds.
+    """
+
+    pid: int | None
+    argv: tuple[str, ...]
+    returncode: int | None = None
+    exited: bool = False
+    timed_out: bool = False
+    stopped: bool = False
+    signals: tuple[SignalSent, ...] = ()
+    ended: int = 0
+    killed: int = 0
+    leftovers: tuple[Survivor, ...] = ()
+    survivors: tuple[Survivor, ...] = ()
+    containment: Containment = "best-effort"
+    empty_proven: bool = False
+    duration_s: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def signal(self) -> int | None:
+        """The number of the signal that ended the main process, if one did."""
+        if self.returncode is None or self.returncode >= 0:
+            return None
+        return -self.returncode
+
+    def as_dict(self) -> dict[str, Any]:
+        """The outcome as plain values for JSON."""
+        found = attrs.asdict(self)
+        found["signal"] = self.signal
+        return found
+
+
+@attrs.frozen
+class Completed:
+    """A command that has come back: its arguments, status, captured output and outcome.
+
+    ``stdout`` and ``stderr`` are what was read (bytes, or str with ``text=True``), None where they were not
+    captured. After a stop or a timeout they hold all that was read before the call returned.
+    """
+
+    args: tuple[str, ...] | str
+    returncode: int | None
+    stdout: bytes | str | None
+    stderr: bytes | str | None
+    outcome: ProcessOutcome

@@ -1,0 +1,116 @@
+"""The report of a turn: what is known, and what is not."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import attrs
+
+from turnctl.records.process import ProcessOutcome
+from turnctl.records.states import state_word
+from turnctl.records.stops import Outcome, StopRecord
+from turnctl.records.words import sentence
+
+__all__ = ["ActivityRecord", "ActivityState", "Execution", "TurnReport"]
+
+Execution = Literal["running", "stopping", "ended", "unproven", "lost"]
+ActivityState = Literal["open", "completed", "failed", "cancelled", "abandoned", "unknown"]
+
+
+@attrs.frozen
+class ActivityRecord:
+    """One thing that the turn owned: what it was, when it ran, how it ended.
+
+    ``abandoned`` means that it was still running when turnctl stopped waiting for it; ``unknown`` that its
+    end was not observed. Times are seconds since the epoch.
+    """
+
+    kind: str
+    name: str
+    state: ActivityState
+    started_at: float
+    ended_at: float | None = None
+    detail: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The record as plain values for JSON."""
+        return attrs.asdict(self)
+
+
+@attrs.frozen
+class TurnReport:
+    """What is known about a turn: intent, execution, activities and processes apart.
+
+    ``outcome`` is None until it has been decided. ``execution`` is ``ended`` only when nothing of the turn
+    was found running any more; ``unproven`` when something was still there, or may have been, after turnctl
+    stopped waiting: ``alive`` names it. ``effects_unresolved`` counts effects with unknown outcome.
+    """
+
+    turn_id: str
+    session_id: str | None
+    outcome: Outcome | None
+    execution: Execution
+    started_at: float
+    ended_at: float | None = None
+    stop: StopRecord | None = None
+    level: str | None = None
+    stop_took_s: float | None = None
+    activities: tuple[ActivityRecord, ...] = ()
+    processes: tuple[ProcessOutcome, ...] = ()
+    alive: tuple[str, ...] = ()
+    effects_unresolved: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> str:
+        """The word for people, derived from intent, execution and effects (``records.states``)."""
+        return state_word(
+            stop=self.stop is not None,
+            outcome=self.outcome,
+            execution=self.execution,
+            unresolved=self.effects_unresolved > 0,
+        )
+
+    @property
+    def open_activities(self) -> tuple[ActivityRecord, ...]:
+        """Activities without an end; a report of a turn that is over has none."""
+        return tuple(a for a in self.activities if a.state == "open")
+
+    def validate(self) -> None:
+        """Raise ``ValueError`` if the report claims an end while one of its own parts is still open."""
+        if self.execution == "ended":
+            if self.open_activities:
+                names = ", ".join(f"{a.kind} {a.name}" for a in self.open_activities)
+                raise ValueError(f"report of turn {self.turn_id} says ended with open activities: {names}")
+            if self.alive or any(p.survivors for p in self.processes):
+                raise ValueError(f"report of turn {self.turn_id} says ended and names things still alive")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain values for JSON, schema ``turnctl.turn/1``; ``duration`` fields are seconds."""
+        return {
+            "schema": "turnctl.turn/1",
+            "turn_id": self.turn_id,
+            "session_id": self.session_id,
+            "state": self.state,
+            "outcome": self.outcome,
+            "started_at": self.started_at,
+            "ended_at": self.ended_at,
+            "intent": {
+                "cancel_requested": self.stop is not None,
+                "level": self.level,
+                "record": None if self.stop is None else self.stop.as_dict(),
+            },
+            "execution": {
+                "state": self.execution,
+                "alive": list(self.alive),
+                "stop_took_s": self.stop_took_s,
+            },
+            "activities": [a.as_dict() for a in self.activities],
+            "processes": [p.as_dict() for p in self.processes],
+            "effects": {"unresolved": self.effects_unresolved, "durable": False},
+            "notes": list(self.notes),
+            "summary": str(self),
+        }
+
+    def __str__(self) -> str:
+        return sentence(self)

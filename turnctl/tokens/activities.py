@@ -1,0 +1,159 @@
+"""What a turn owns: the recorder that a report is made from, and the two sides of owning a thing.
+
+Invariants
+  A1  An activity is registered before the thing can run; after admission has closed, registering is refused.
+  A2  Each activity is closed once; the first close stays.
+  A3  ``close_admission`` leaves no activity behind that was admitted and is not in ``all()``.
+
+No lock is held: ``admit`` appends to a list and *then* re-reads the gate; ``close_admission`` closes the gate and
+*then* reads the list, so one of the two sees the other (A3; the same argument as in ``tokens.event``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from turnctl.errors import TurnOver
+
+if TYPE_CHECKING:
+    from turnctl.records.process import ProcessOutcome
+    from turnctl.records.report import ActivityRecord, ActivityState
+
+__all__ = ["Activities", "Activity", "Owned", "Owner"]
+
+
+class Owned(Protocol):
+    """A thing that a turn can end: a command, a thread, a child turn."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    def ask(self) -> None:
+        """Begin to end it. Never blocks, never raises; may be called more than once."""
+
+    def end(self, kill_at: Callable[[], float]) -> None:
+        """Block until it has ended or has been given up; ``kill_at()`` is when asking turns into killing.
+
+        ``kill_at`` is monotonic seconds and is read again after each wake, since a later stop may shorten it.
+        """
+
+    def wake(self) -> None:
+        """Make a blocked ``end`` read ``kill_at`` again. Never blocks."""
+
+    def alive(self) -> tuple[str, ...]:
+        """What of it still runs, in words for a report; empty when nothing was found."""
+
+    def outcome(self) -> ProcessOutcome | None:
+        """What is known of the command, where it is one."""
+
+
+class Owner(Protocol):
+    """What a room needs to know of the turn that it works for."""
+
+    @property
+    def turn_id(self) -> str: ...
+
+    @property
+    def grace_s(self) -> float: ...
+
+    def stop_wanted(self) -> bool:
+        """Whether a stop that interrupts work has been accepted."""
+
+    def kill_at(self) -> float | None:
+        """Monotonic seconds at which the grace of the accepted stop ends; None while no stop is wanted."""
+
+    def watch(self, fn: Callable[[], None]) -> Callable[[], None]:
+        """Call ``fn`` on the turn's bridge thread after each change of the two above; returns its undo.
+
+        Calls ``fn`` soon if a stop is wanted already. ``fn`` must not block.
+        """
+
+    def admit(self, owned: Owned) -> Activity:
+        """Register ``owned`` before it can run; ``TurnOver`` once the turn is decided."""
+
+    def check(self) -> None:
+        """Raise ``CancelledError`` if a stop that interrupts work has been accepted."""
+
+
+class Activity:
+    """One registered thing; ``close`` says how it ended."""
+
+    __slots__ = ("_end", "detail", "kind", "name", "owned", "started_at")
+
+    def __init__(self, kind: str, name: str, owned: Owned | None = None) -> None:
+        self.kind = kind
+        self.name = name
+        self.owned = owned
+        self.started_at = time.time()
+        self.detail: str | None = None
+        self._end: list[tuple[ActivityState, float, str | None]] = []
+
+    @property
+    def is_open(self) -> bool:
+        return not self._end
+
+    def close(self, state: ActivityState, detail: str | None = None) -> bool:
+        """Record the end; False, and no change, if it has one already (A2)."""
+        if self._end:
+            return False
+        entry: tuple[ActivityState, float, str | None] = (state, time.time(), detail)
+        # append is atomic and position 0 decides between two threads that close at once
+        self._end.append(entry)
+        return self._end[0] is entry
+
+    def record(self) -> ActivityRecord:
+        from turnctl.records.report import ActivityRecord
+
+        if self._end:
+            state, ended_at, detail = self._end[0]
+        else:
+            state, ended_at, detail = "open", None, self.detail
+        return ActivityRecord(self.kind, self.name, state, self.started_at, ended_at, detail)
+
+
+class Activities:
+    """The inventory of one turn. Thread-safe; nothing in it blocks."""
+
+    __slots__ = ("_admitted", "_closed", "turn_id")
+
+    def __init__(self, turn_id: str) -> None:
+        self.turn_id = turn_id
+        self._admitted: list[Activity] = []
+        self._closed = False
+
+    def admit(self, kind: str, name: str, owned: Owned | None = None) -> Activity:
+        """Register an activity; ``TurnOver`` once admission has closed (A1)."""
+        activity = Activity(kind, name, owned)
+        self._admitted.append(activity)
+        if self._closed:
+            self._withdraw(activity)
+            raise TurnOver(
+                f"turn {self.turn_id} is over and admits no new {kind} ({name}); begin a new turn for it",
+                turn_id=self.turn_id,
+            )
+        return activity
+
+    def _withdraw(self, activity: Activity) -> None:
+        # the closer may have read the list in between; a closed record is then true as well: it never ran
+        activity.close("cancelled", "refused: the turn was over before it started")
+        try:
+            self._admitted.remove(activity)
+        except ValueError:  # pragma: no cover - only this thread removes it
+            pass
+
+    def close_admission(self) -> None:
+        """Refuse every later ``admit``."""
+        self._closed = True
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def all(self) -> list[Activity]:
+        """A snapshot, oldest first."""
+        return list(self._admitted)

@@ -1,0 +1,87 @@
+"""Adopting an event that the host made, so that the host's ``set()`` is a stop and our stop sets it.
+
+A ``TurnEvent`` is simply joined to the token. A plain ``threading.Event`` is watched without polling: a bell of ours
+stands in its condition's queue of waiters, so that the host's ``set()`` rings it on the host's own stack. The bell
+trips the token at once and leaves callbacks to the bridge, since the event's lock is held at that moment. The other
+way round the bridge thread sets the host's event, never the canceller: ``Event.set()`` in a signal handler can hang.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from turnctl.errors import BadArgument, EventMisuse
+from turnctl.tokens.entries import new_record
+from turnctl.tokens.event import TurnEvent
+
+if TYPE_CHECKING:
+    from turnctl.tokens.turn import TurnCore
+
+__all__ = ["Adopted", "adopt"]
+
+
+class Adopted:
+    """A plain event joined to a turn; ``release`` is what the event's condition calls on a set."""
+
+    __slots__ = ("event", "turn")
+
+    def __init__(self, event: threading.Event, turn: TurnCore) -> None:
+        self.event = event
+        self.turn = turn
+
+    def release(self) -> None:
+        """Trip the turn. Called by ``Event.set()`` with the event's lock held: takes nothing, calls nobody."""
+        turn = self.turn
+        turn.token._enter(new_record("event set", None, "event", "cancel", None, None), inline=False)
+        turn.bridge.ring()
+
+    def carry(self) -> None:
+        """Set the host's event if the turn was stopped; on the bridge thread only."""
+        if self.turn.token.cancelled and not self.event.is_set():
+            self.event.set()
+
+    def leave(self) -> None:
+        """Take the bell out of the event's queue; a later set then reaches nobody."""
+        try:
+            self.event._cond._waiters.remove(self)  # type: ignore[attr-defined]
+        except ValueError:
+            pass  # a set took it out
+
+
+def adopt(event: threading.Event, turn: TurnCore) -> Adopted | None:
+    """Join ``event`` to the turn both ways. Already set: the turn is born cancelled, cause ``event``."""
+    token = turn.token
+    if isinstance(event, TurnEvent):
+        if event._over:
+            raise EventMisuse(f"{event!r} belonged to a turn that has ended; make a new TurnEvent for this one")
+        if event._token is not None:
+            raise EventMisuse(f"{event!r} belongs to another turn; make one TurnEvent for each turn")
+        token._grow().cells["event"] = event
+        event._token = token
+        if event.is_set():  # then read the flag: the host may have set it in between
+            token.cancel("event set", cause="event")
+        return None
+    check_event(event)
+    adopted = Adopted(event, turn)
+    turn.bridge.watch(token, adopted.carry)
+    event._cond._waiters.append(adopted)  # type: ignore[attr-defined]
+    if event.is_set():
+        token.cancel("event set", cause="event")
+    return adopted
+
+
+def check_event(event: object) -> None:
+    """Refuse what cannot be watched without polling."""
+    if isinstance(event, TurnEvent):
+        return
+    if not isinstance(event, threading.Event):
+        raise BadArgument(
+            f"event must be a threading.Event or a TurnEvent, not {type(event).__name__}; for anything else call "
+            "turn.stop() from its own callback"
+        )
+    if not hasattr(getattr(event, "_cond", None), "_waiters"):
+        raise BadArgument(
+            f"{event!r} has no queue of waiters to join, so it cannot be watched without polling; hand in a "
+            "turnctl.TurnEvent"
+        )

@@ -1,0 +1,111 @@
+"""The bridge thread: carries a token's signal to things that cannot wait on it, until the turn is over.
+
+Invariants
+  B1  One thread per bridge, started with the first thing to serve, never by ``cancel``; a turn that needs none
+      starts none.
+  B2  The thread sleeps in one ``SimpleQueue.get``. ``ring`` is a ``put``: it holds nothing, never blocks, and may
+      be called from a signal handler or a finalizer.
+  B3  Each round runs watchers (ours; they neither block nor raise), then the callbacks in the order of their
+      registration. A callback is run at most once, by whoever takes it off the list.
+  B4  ``finish`` marks the bridge over and *then* rings: the thread makes one more round and ends. Who lists a
+      callback reads ``is_over`` *after* listing it.
+
+May block: ``finish``, for the time it is given, on a callback of the user. Such a thread is named in the report.
+"""
+
+from __future__ import annotations
+
+import threading
+from _queue import SimpleQueue
+from _thread import allocate_lock
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from turnctl.tokens.token import CancelToken
+
+__all__ = ["Bridge"]
+
+
+class Bridge:
+    """One lazily started thread that serves all callbacks and watchers of a turn."""
+
+    __slots__ = ("_gate", "_queue", "_served", "_thread", "_watchers", "is_over", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_over = False
+        self._gate = allocate_lock()
+        self._queue: SimpleQueue[None] = SimpleQueue()
+        self._served: dict[CancelToken, None] = {}
+        self._watchers: dict[object, Callable[[], None]] = {}
+        self._thread: threading.Thread | None = None
+
+    def ring(self) -> None:
+        """Have the thread look again. Never blocks; does nothing without a thread."""
+        self._queue.put(None)
+
+    def serve(self, token: CancelToken) -> None:
+        """Run ``token``'s callbacks on this bridge from now on; starts the thread if there is none."""
+        if token not in self._served:
+            self._served[token] = None
+            token._grow().bells.append(self.ring)
+        self.start()
+
+    def watch(self, token: CancelToken, fn: Callable[[], None]) -> Callable[[], None]:
+        """Call ``fn`` on the thread after each change of ``token``; returns the undo."""
+        key = object()
+        self._watchers[key] = fn
+        self.serve(token)
+        if token.stopping:  # then read the log
+            self.ring()
+        return lambda: self._watchers.pop(key, None) and None
+
+    def start(self) -> None:
+        """Start the thread once."""
+        if self._gate.acquire(False):  # tried, never waited for
+            try:
+                thread = threading.Thread(target=self._run, name=f"turnctl-bridge-{self.name}", daemon=True)
+                self._thread = thread
+                thread.start()
+            except BaseException:
+                self._thread = None
+                self._gate.release()
+                raise
+
+    def _run(self) -> None:
+        while True:
+            self._queue.get()
+            while not self._queue.empty():
+                self._queue.get()
+            last = self.is_over
+            self._round()
+            if last:
+                return
+
+    def _round(self) -> None:
+        for fn in list(self._watchers.values()):
+            fn()
+        for token in list(self._served):
+            if token.cancelled:
+                for registration in list(token._grow().calls):
+                    registration._run_once()
+
+    def finish(self, timeout: float = 0.0) -> bool:
+        """End the thread after one more round, waiting at most ``timeout`` seconds; whether it has ended.
+
+        Called on the bridge's own thread it only marks it, and the answer is True: the thread ends when the
+        callback that called it returns.
+        """
+        self.is_over = True
+        self.ring()
+        thread = self._thread
+        if thread is None or thread is threading.current_thread():
+            return True
+        if timeout > 0:
+            thread.join(timeout)
+        if thread.is_alive():
+            return False
+        self._served.clear()
+        self._watchers.clear()
+        return True

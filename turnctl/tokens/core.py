@@ -1,0 +1,216 @@
+"""The log of a token: how a stop and the end are entered, decided, and made visible.
+
+``list.append`` is atomic, so the position in the log decides every race; the slots are only a copy for readers.
+
+Invariants
+  T1  The first stop in the log before the retirement is the record; later ones raise the level or shorten the
+      grace, never more. Stops behind the retirement change nothing.
+  T2  The first retirement stands. Its outcome is ``cancelled`` if a stop precedes it, else the one proposed.
+  T3  ``cancelled`` is stored only if a stop of level ``cancel`` or more precedes the retirement.
+  T4  Whoever finds an entry whose consequences are not all visible makes them visible (``_settle``) before it
+      answers. So an answer never runs ahead of the flag, however long the first canceller is held up.
+  T5  A child is put on the parent's list and *then* reads the parent's log; the parent writes its log and *then*
+      reads the list (the argument of ``tokens.event``).
+  T6  The flag is stored before the parts are looked for; parts are entered in the log before the flag is read.
+
+Lock order: there are no locks. May block: nothing in this file. Every function may be called from any thread, a
+signal handler, a finalizer, or a callback of the same token. Inline callbacks run on the canceller's stack, after
+all flags and wake-ups. Not promised: that ``cancelled`` means that anything has ended.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from turnctl import points
+from turnctl.tokens.entries import CANCEL, Entry, Parts, Retirement, adds, answer, derive, outcome_of, read
+from turnctl.tokens.event import release_all
+from turnctl.tokens.scope import unlink
+
+if TYPE_CHECKING:
+    from turnctl.records.stops import Outcome, StopAnswer, StopRecord
+
+__all__ = ["TokenCore"]
+
+
+class TokenCore:
+    """The mechanism under every token; ``turnctl.tokens.token`` gives it its public face."""
+
+    __slots__ = ("__weakref__", "_log", "_parent", "_parts", "cancelled")
+
+    cancelled: bool
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self._log: list[Entry] = []
+        self._parts: Parts | None = None
+        self._parent: TokenCore | tuple[TokenCore, ...] | None = None
+
+    def _ids(self) -> tuple[str | None, str | None]:
+        return None, None
+
+    def _source(self) -> str | None:
+        return None
+
+    # -- a stop -----------------------------------------------------------------------------------------------
+
+    def _enter(self, record: StopRecord, *, inline: bool = True) -> StopAnswer:
+        log = self._log
+        first, level, grace, end = read(log)
+        if end is not None or (first is not None and not adds(record, level, grace)):
+            self._settle(inline=inline)  # T4
+            return answer(log, None, *self._ids())
+        log.append(record)
+        points.reach("token.cancel.entered")
+        self._settle(inline=inline)
+        return answer(log, record, *self._ids())
+
+    # -- making entries visible -------------------------------------------------------------------------------
+
+    def _settle(self, *, inline: bool = True) -> None:
+        """Make everything that the log says visible: flag, event, waiters, children, callbacks, retirement.
+
+        Without ``inline`` the inline callbacks are left to the bridge: the caller stands under a foreign lock.
+        """
+        first, level, grace, end = read(self._log)
+        if first is not None:
+            if level >= CANCEL:
+                self.cancelled = True
+                points.reach("token.cancel.flagged")
+            self._push(first, level, grace, inline)
+        if end is not None:
+            self._wind_up()
+
+    def _show(self) -> None:
+        """Wake this token's waiters and ring its bells, after the flag has been stored."""
+        parts = self._parts_now()
+        if parts is None:
+            return
+        event = parts.cells.get("event")
+        if event is not None and self.cancelled:
+            event._flag = True
+            if event._waiters is not parts.waiters:
+                release_all(event._waiters)
+        release_all(parts.waiters)
+        for bell in list(parts.bells):
+            bell()
+
+    def _push(self, first: StopRecord, level: int, grace: float | None, inline: bool) -> None:
+        """Carry the stop down the tree, then run inline callbacks. A loop: trees may be deeper than the stack."""
+        found: list[TokenCore] = [self]
+        derived: StopRecord | None = None
+        for token in found:
+            token._show()
+            parts = token._parts_now()
+            if parts is None or not parts.kids:
+                continue
+            if derived is None:
+                derived = derive(first, level, grace, self._source())
+            for ref in list(parts.kids):  # T5
+                kid = ref()
+                if kid is not None and kid._follow(derived):
+                    found.append(kid)
+        if inline:
+            for token in found:
+                token._run_inline()
+
+    def _follow(self, derived: StopRecord) -> bool:
+        """Enter a parent's stop; whether there is more to do below or around this token."""
+        log = self._log
+        if not log:
+            log.append(derived)
+            if len(log) == 1:
+                if derived.level != "soft":
+                    self.cancelled = True
+                # read again after the store: parts that came in between have read the log and not the flag
+                return len(log) != 1
+        first, level, grace, end = read(log)
+        if end is not None and first is None:
+            return False
+        if end is None and (first is None or adds(derived, level, grace)):
+            log.append(derived)
+            first, level, grace, end = read(log)
+        if level >= CANCEL:
+            self.cancelled = True
+        return first is not None
+
+    def _run_inline(self) -> None:
+        parts = self._parts_now()
+        if parts is None or not self.cancelled:
+            return
+        for registration in list(parts.calls):
+            if registration.inline:
+                registration._run_once()
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def _retire(self, proposed: Outcome) -> bool:
+        """Decide the outcome and retire, in one step; False if it had been done before (T2)."""
+        log = self._log
+        if read(log)[3] is not None:
+            self._settle()
+            return False
+        end = Retirement(proposed)
+        points.reach("token.end.entering")
+        log.append(end)
+        points.reach("token.end.entered")
+        self._settle()
+        return read(log)[3] is end
+
+    def _wind_up(self) -> None:
+        parts = self._parts_now()
+        if parts is not None:
+            event = parts.cells.get("event")
+            if event is not None:
+                event._retire()
+            release_all(parts.waiters)
+            for bell in list(parts.bells):
+                bell()
+            if not self.cancelled:
+                parts.calls.clear()  # they will never run, and would keep what they refer to
+        unlink(self)
+
+    # -- the parts --------------------------------------------------------------------------------------------
+
+    def _parts_now(self) -> Parts | None:
+        parts = self._parts
+        if parts is None:
+            for entry in self._log:
+                if type(entry) is Parts:
+                    return entry
+        return parts
+
+    def _grow(self) -> Parts:
+        """The parts, made if need be. Two threads that make them at once get the same: the log decides."""
+        parts = self._parts_now()
+        if parts is None:
+            self._log.append(Parts())
+            parts = self._parts_now()
+            assert parts is not None
+        self._parts = parts
+        return parts
+
+    def _stops(self) -> list[StopRecord]:
+        """Every stop that counts, in order (T1)."""
+        found: list[StopRecord] = []
+        for entry in self._log:
+            if type(entry) is Retirement:
+                break
+            if type(entry) is StopRecord:
+                found.append(entry)
+        return found
+
+    def _state(self) -> str:
+        first, level, _, end = read(self._log)
+        if end is not None:
+            text = f"retired {outcome_of(first, end)}"
+        elif level >= CANCEL:
+            text = "cancelled"
+        elif first is not None:
+            text = "stopping"
+        else:
+            text = "live"
+        if first is not None:
+            text += f" cause={first.cause} {time.monotonic() - first.at:.3g}s ago"
+        return text

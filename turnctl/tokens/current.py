@@ -1,0 +1,55 @@
+"""Which token a frame checks: the one bound to its context first, else its session's running turn, else none.
+
+``check()`` here is the ambient checkpoint. It reads one context variable and one slot, so it can stand in an inner
+loop; with nothing bound it does nothing.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from turnctl.tokens import registry
+
+if TYPE_CHECKING:
+    from turnctl.tokens.token import CancelToken
+
+__all__ = ["bound", "check", "current_token", "session_name"]
+
+bound: ContextVar[CancelToken | None] = ContextVar("turnctl_token", default=None)
+session_name: ContextVar[str | None] = ContextVar("turnctl_session", default=None)
+
+_get_bound = bound.get
+_get_session = session_name.get
+_sessions = registry.sessions
+
+
+def current_token() -> CancelToken | None:
+    """The token that this frame has to obey, or None. Never blocks, not a checkpoint."""
+    token = _get_bound()
+    if token is not None:
+        return token
+    name = _get_session()
+    if name is None:
+        return None
+    turn = _sessions.get(name)
+    return None if turn is None else turn.token
+
+
+def check() -> None:
+    """Raise ``CancelledError`` if the current turn was asked to stop; do nothing outside any turn.
+
+    A checkpoint. Never blocks. Obeys the token bound to this context, else the running turn of the session named
+    by ``turnctl.session``.
+    """
+    token = _get_bound()
+    if token is None:
+        name = _get_session()
+        if name is None:
+            return
+        turn = _sessions.get(name)
+        if turn is None:
+            return
+        token = turn.token
+    if token.cancelled:
+        token._raise_if_due()

@@ -1,0 +1,166 @@
+"""How a turn ends: what leaves the body decides, then everything that is left is ended and accounted for.
+
+The order, which nothing may change:
+  1  decide the outcome and retire the token (one step)
+  2  close admission
+  3  end what is left: ask all of it, then wait for each within the grace, then kill
+  4  let the bridge go, and wait for it within bounds
+  5  give up the session and the id, say that the turn is over, make the report
+
+An exception that strikes in 3 or 4 (a second Ctrl-C under Python's own handler) spends the rest of the grace and is
+raised after 5: the steps are never left out.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from turnctl import points
+from turnctl.errors import CancelledError
+from turnctl.tokens.entries import new_record
+
+if TYPE_CHECKING:
+    from turnctl.records.stops import Outcome
+    from turnctl.tokens.turn import TurnCore
+
+__all__ = ["Verdict", "finish", "judge"]
+
+_BRIDGE_WAIT_S = 1.0
+_REST_S = 10.0  # more than a ladder takes to give up after the grace
+
+
+class Verdict:
+    """What an exception that leaves the body means: the outcome, and what passes out of the ``with``."""
+
+    __slots__ = ("absorb", "outcome", "passes")
+
+    def __init__(self, outcome: Outcome, *, absorb: bool, passes: BaseException | None = None) -> None:
+        self.outcome = outcome
+        self.absorb = absorb
+        self.passes = passes
+
+
+def judge(turn: TurnCore, error: BaseException | None) -> Verdict:
+    """Decide by the table of ``docs/guarantees.md``; records the stop that the exception itself is."""
+    token = turn.token
+    if error is None:
+        return Verdict("completed", absorb=False)
+    if _is_own(turn, error):
+        return Verdict("cancelled", absorb=True)
+    if isinstance(error, BaseExceptionGroup):
+        own, rest = error.split(lambda e: _is_own(turn, e))
+        if rest is None:
+            return Verdict("cancelled", absorb=True)
+        return Verdict("failed", absorb=False, passes=rest if own is not None else None)
+    if isinstance(error, KeyboardInterrupt):
+        token._enter(new_record("KeyboardInterrupt", None, "signal", "cancel", None, turn.turn_id))
+        return Verdict("cancelled", absorb=False)
+    if isinstance(error, GeneratorExit):
+        token._enter(new_record("generator closed", None, "closed", "cancel", None, turn.turn_id))
+        return Verdict("cancelled", absorb=False)
+    if isinstance(error, SystemExit):
+        return Verdict("completed" if error.code in (0, None) else "failed", absorb=False)
+    if token.stopping and not isinstance(error, CancelledError):
+        turn.notes.append(f"raised while stopping: {type(error).__name__}: {error}")
+    return Verdict("failed", absorb=False)
+
+
+def _is_own(turn: TurnCore, error: BaseException) -> bool:
+    if not isinstance(error, CancelledError) or not turn.token.cancelled:
+        return False
+    # a token of the turn's own tree, but not of a turn nested in it: that one answers for itself
+    from turnctl.tokens.token import CancelToken, TurnToken
+
+    token = error.token
+    found = [token] if isinstance(token, CancelToken) else []
+    for one in found:
+        if one is turn.token:
+            return True
+        if not isinstance(one, TurnToken):
+            parent = one._parent
+            found.extend(p for p in (parent if isinstance(parent, tuple) else (parent,)) if p is not None)  # type: ignore[misc]
+    return False
+
+
+def finish(turn: TurnCore, proposed: Outcome) -> None:
+    """Take the turn through the five steps. Blocks at most for the grace and the bounds of what it owns.
+
+    Called again it waits for the first call, within the same bounds; in a forked child it does nothing.
+    """
+    if turn.is_over:
+        return
+    if not turn._end_gate.acquire(False):  # tried, never waited for
+        if turn._ender != threading.get_ident():
+            turn._over.wait(turn.grace_s + _REST_S)
+        return
+    turn._ender = threading.get_ident()
+    token = turn.token
+    adopted = turn._adopted
+    if adopted is not None and adopted.event.is_set() and not token.cancelled:
+        adopted.release()  # set before the end, so it counts, even if the bell was not yet heard
+    points.reach("turn.end.deciding")
+    token._retire(proposed)
+    turn._decided_at = time.monotonic()
+    turn._ending = True
+    points.reach("turn.end.decided")
+    turn.activities.close_admission()
+    struck: BaseException | None = None
+    try:
+        struck = _end_what_is_left(turn)
+    finally:
+        try:
+            if not turn.bridge.finish(_BRIDGE_WAIT_S):
+                turn._alive = (*turn._alive, f"thread turnctl-bridge-{turn.turn_id} (in a callback)")
+        finally:
+            points.reach("turn.end.leaving")
+            _close_place(turn)
+            turn._leave()
+    if struck is not None:
+        raise struck
+
+
+def _end_what_is_left(turn: TurnCore) -> BaseException | None:
+    struck: BaseException | None = None
+
+    def kill_at() -> float:
+        at = turn.kill_at()
+        return time.monotonic() if at is None else at
+
+    open_now = [a for a in turn.activities.all() if a.is_open]
+    for activity in open_now:
+        if activity.owned is not None:
+            activity.owned.ask()
+    for activity in open_now:
+        if activity.owned is None:
+            continue
+        for _ in range(3):
+            try:
+                activity.owned.end(kill_at)
+                break
+            except BaseException as error:
+                # most likely a second Ctrl-C: the grace is spent, the rest is still ended
+                struck = struck or error
+                turn._hurry.append(new_record(type(error).__name__, None, "signal", "kill", None, turn.turn_id))
+    alive: list[str] = []
+    for activity in turn.activities.all():
+        left = () if activity.owned is None else activity.owned.alive()
+        alive.extend(left)
+        if left:
+            activity.close("abandoned", "still there when the turn was over")
+        elif activity.owned is not None:
+            activity.close("cancelled", "ended with the turn")
+        else:
+            activity.close("unknown", "its end was not reported before the turn was over")
+    turn._alive = (*turn._alive, *alive)
+    return struck
+
+
+def _close_place(turn: TurnCore) -> None:
+    """Tell the parent's inventory how this turn ended."""
+    if turn._place is not None:
+        outcome = turn.token.outcome
+        turn._place.close(outcome if outcome in ("failed", "cancelled") else "completed")
+
+

@@ -1,0 +1,134 @@
+"""The entries of a token's log, and the pure functions that say what a log means."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from _thread import LockType
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from turnctl.clock import parse_duration
+from turnctl.errors import BadArgument
+from turnctl.records.stops import CAUSES, LEVELS, StopAnswer, StopRecord
+
+if TYPE_CHECKING:
+    from turnctl.records.stops import Cause, Level, Outcome
+    from turnctl.tokens.callbacks import Registration
+    from turnctl.tokens.core import TokenCore
+
+__all__ = ["CANCEL", "Entry", "Parts", "Retirement", "adds", "derive", "level_name", "new_record", "outcome_of", "read"]
+
+CANCEL = LEVELS["cancel"]
+_NAMES: tuple[Level, ...] = ("soft", "cancel", "kill")
+
+
+class Parts:
+    """What an idle token does without: waiters, children, callbacks and bells.
+
+    ``kids`` holds children weakly; the value holds one strongly while it has callbacks, which must be able to
+    fire. ``bells`` are rung after every change and must neither block nor raise.
+    """
+
+    __slots__ = ("bells", "calls", "cells", "forget", "kids", "waiters")
+
+    def __init__(self) -> None:
+        self.waiters: list[LockType] = []
+        self.kids: dict[weakref.ref[TokenCore], TokenCore | None] = {}
+        self.calls: dict[Registration, None] = {}
+        self.bells: list[Callable[[], None]] = []
+        self.cells: dict[str, Any] = {}
+        pop = self.kids.pop
+        self.forget: Callable[[weakref.ref[TokenCore]], object] = lambda ref: pop(ref, None)
+
+
+class Retirement:
+    """The entry that ends a token; the outcome it proposes holds if no stop precedes it."""
+
+    __slots__ = ("at", "proposed")
+
+    def __init__(self, proposed: Outcome) -> None:
+        self.proposed = proposed
+        self.at = time.monotonic()
+
+
+Entry = StopRecord | Retirement | Parts
+
+
+def read(log: list[Entry]) -> tuple[StopRecord | None, int, float | None, Retirement | None]:
+    """The first stop, the highest level, the least grace given, and the retirement, as far as they count."""
+    first: StopRecord | None = None
+    level = 0
+    grace: float | None = None
+    for entry in log:
+        if type(entry) is StopRecord:
+            if first is None:
+                first = entry
+            level = max(level, LEVELS[entry.level])
+            if entry.grace_s is not None and (grace is None or entry.grace_s < grace):
+                grace = entry.grace_s
+        elif type(entry) is Retirement:
+            return first, level, grace, entry
+    return first, level, grace, None
+
+
+def adds(record: StopRecord, level: int, grace: float | None) -> bool:
+    """Whether a later request changes anything: a higher level, or a shorter grace."""
+    if LEVELS[record.level] > level:
+        return True
+    return record.grace_s is not None and (grace is None or record.grace_s < grace)
+
+
+def outcome_of(first: StopRecord | None, end: Retirement) -> Outcome:
+    """The outcome that a retirement decided: a stop before it wins."""
+    return "cancelled" if first is not None else end.proposed
+
+
+def level_name(level: int) -> Level:
+    """The word for a level's number."""
+    return _NAMES[level - 1]
+
+
+def derive(first: StopRecord, level: int, grace: float | None, source: str | None) -> StopRecord:
+    """The record under which a parent's stop reaches its children."""
+    return StopRecord(
+        "parent", level_name(level), first.at, first.wall_at, first.reason, first.by, grace, first, source
+    )
+
+
+def new_record(
+    reason: str | None,
+    by: str | None,
+    cause: Cause,
+    level: Level,
+    grace: float | str | None,
+    source: str | None,
+) -> StopRecord:
+    """A checked request; ``BadArgument`` or ``BadDuration`` before anything is recorded."""
+    if cause not in CAUSES:
+        raise BadArgument(f"unknown cause {cause!r}; use one of {', '.join(sorted(CAUSES))}")
+    if level not in LEVELS:
+        raise BadArgument(f"unknown level {level!r}; use soft, cancel or kill")
+    seconds = None if grace is None else parse_duration(grace, what="grace", zero=True)
+    return StopRecord(cause, level, time.monotonic(), time.time(), reason, by, seconds, None, source)
+
+
+def answer(
+    log: list[Entry], record: StopRecord | None, turn_id: str | None, session_id: str | None
+) -> StopAnswer:
+    """What ``record``'s place in the log means; None for a request that was not entered because nothing could
+    change any more."""
+    first: StopRecord | None = None
+    for entry in log:
+        if entry is record:
+            return StopAnswer(
+                "accepted" if first is None else "already_cancelled", first or record, None, None, turn_id, session_id
+            )
+        if type(entry) is StopRecord:
+            first = first or entry
+        elif type(entry) is Retirement:
+            outcome = outcome_of(first, entry)
+            if outcome == "superseded":
+                return StopAnswer("refused", None, outcome, "retired", turn_id, session_id)
+            return StopAnswer("already_ended", first, outcome, None, turn_id, session_id)
+    return StopAnswer("already_cancelled", first, None, None, turn_id, session_id)

@@ -1,0 +1,74 @@
+"""The shield: a stretch of clean-up in which checkpoints do not raise, for a bounded time.
+
+A shield belongs to the context that entered it: other threads of the turn go on raising. ``kill`` passes through.
+"""
+
+from __future__ import annotations
+
+import time
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from turnctl.clock import parse_duration
+from turnctl.errors import CancelledError
+from turnctl.tokens.tree import is_under
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from turnctl.tokens.token import CancelToken
+
+__all__ = ["Shield", "is_shielded", "shielded_until"]
+
+_shields: ContextVar[tuple[Shield, ...]] = ContextVar("turnctl_shields", default=())
+
+
+class Shield:
+    """``with token.shield(max="5s")``: checkpoints inside do not raise; a stop that came is raised at the end.
+
+    At the end it raises ``CancelledError`` if the token was stopped and the body raised nothing; an exception of
+    the body passes out with a note. The limit counts from entry: once it has passed, checkpoints raise again.
+    A stop of level ``kill`` passes through. Shields nest; one object serves one ``with`` at a time.
+    """
+
+    __slots__ = ("_outer", "ends_at", "max_s", "token")
+
+    def __init__(self, token: CancelToken, limit: float | str) -> None:
+        self.token = token
+        seconds = parse_duration(limit, what="max")
+        assert seconds is not None
+        self.max_s = seconds
+        self.ends_at = 0.0
+        self._outer: tuple[Shield, ...] = ()
+
+    def __enter__(self) -> Shield:
+        self.ends_at = time.monotonic() + self.max_s
+        self._outer = _shields.get()
+        _shields.set((*self._outer, self))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _shields.set(self._outer)
+        if not self.token.cancelled or is_shielded(self.token):
+            return
+        if error is None:
+            raise self.token._error()
+        if not isinstance(error, CancelledError):
+            error.add_note(f"{self.token!r} was stopped while this ran under its shield")
+
+
+def shielded_until(token: CancelToken) -> float | None:
+    """Monotonic seconds until which a stop of ``token`` is held back in this context; None if it is not."""
+    shields = _shields.get()
+    if not shields or token.level == "kill":
+        return None
+    now = time.monotonic()
+    ends = [s.ends_at for s in shields if s.ends_at > now and is_under(token, s.token)]
+    return max(ends, default=None)
+
+
+def is_shielded(token: CancelToken) -> bool:
+    """Whether a stop of ``token`` is held back in this context."""
+    return bool(_shields.get()) and shielded_until(token) is not None

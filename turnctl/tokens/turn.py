@@ -1,0 +1,435 @@
+"""The turn: one unit of work, its one token, and what it owns, from begin to over.
+
+Invariants
+  U1  A turn has one token, made at begin; everything bound in it checks that one.
+  U2  Admission to what the turn owns closes when the outcome has been decided, before anything is ended.
+  U3  The turn is over exactly once, after everything it owned has been ended or named (``tokens.ending``).
+  U4  A session's slot is held from begin until over, or until a newer turn displaces this one.
+
+May block: ``begin`` with ``on_busy="wait"``, ``stop`` with ``wait``, leaving the ``with``. Nothing blocks under a lock.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from _thread import allocate_lock
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from turnctl import points
+from turnctl.clock import parse_duration
+from turnctl.errors import BadArgument, SessionBusy, ShuttingDown, TurnctlError
+from turnctl.records.stops import StopAnswer, StopRecord
+from turnctl.tokens import registry
+from turnctl.tokens.activities import Activities, Activity, Owned
+from turnctl.tokens.adopting import Adopted, adopt, check_event
+from turnctl.tokens.bridge import Bridge
+from turnctl.tokens.current import bound, check
+from turnctl.tokens.deadline import Timer, cancel_at
+from turnctl.tokens.entries import new_record
+from turnctl.tokens.event import TurnEvent, park
+from turnctl.tokens.ids import check_name, new_turn_id
+from turnctl.tokens.scope import join
+from turnctl.tokens.token import TurnToken
+
+if TYPE_CHECKING:
+    from turnctl.records.stops import Cause, Level, Outcome
+
+__all__ = ["OnBusy", "TurnCore"]
+
+OnBusy = Literal["displace", "retire", "refuse", "wait"]
+_POLICIES = ("displace", "retire", "refuse", "wait")
+
+
+class TurnCore:
+    """The life of a turn. ``turnctl.Turn`` adds what the higher rooms can do in it."""
+
+    def __init__(
+        self,
+        session_id: str | None = None,
+        *,
+        turn_id: str | None = None,
+        event: threading.Event | None = None,
+        on_busy: OnBusy = "displace",
+        inherit: bool = True,
+        timeout: float | str | None = None,
+        grace: float | str = "5s",
+        reason: str | None = None,
+        task: object | None = None,
+    ) -> None:
+        if on_busy not in _POLICIES:
+            raise BadArgument(f"unknown on_busy {on_busy!r}; use one of {', '.join(_POLICIES)}")
+        if task is not None:
+            raise BadArgument("task= needs a ledger, which this version does not have; leave it out")
+        for what, given in (("session_id", session_id), ("turn_id", turn_id)):
+            if given is not None and not check_name(given):
+                raise BadArgument(f"{what} must be a non-empty str or None, not {given!r}")
+        if event is not None:
+            check_event(event)
+        seconds = parse_duration(grace, what="grace", zero=True)
+        assert seconds is not None
+        self.session_id = session_id
+        self.turn_id = turn_id or new_turn_id()
+        self.grace_s = seconds
+        self.timeout_s = parse_duration(timeout, what="timeout", none=True)
+        self.reason = reason
+        self.activities = Activities(self.turn_id)
+        self.bridge = Bridge(self.turn_id)
+        self.late_value: object = None
+        self.notes: list[str] = []
+        self.started_at = 0.0
+        self.over_at: float | None = None
+        self._on_busy: OnBusy = on_busy
+        self._inherit = inherit
+        self._given_event = event
+        self._adopted: Adopted | None = None
+        self._token: TurnToken | None = None
+        self._timer: Timer | None = None
+        self._outer: TurnCore | None = None
+        self._place: Activity | None = None
+        self._over = TurnEvent()
+        self._pid = os.getpid()
+        # stops that came after the decision: they change no outcome, they only shorten the rest
+        self._hurry: list[StopRecord] = []
+        self._decided_at: float | None = None
+        self._ending = False
+        self._end_gate = allocate_lock()
+        self._ender: int | None = None
+        self._alive: tuple[str, ...] = ()
+
+    # -- begin ------------------------------------------------------------------------------------------------
+
+    def begin(self) -> TurnToken:
+        """Begin the turn: make its token, take its session, start its clock.
+
+        With ``on_busy="wait"`` it blocks until the session is free, and is then a checkpoint of the enclosing
+        turn; otherwise it never blocks. Raises ``SessionBusy``, ``ShuttingDown`` or ``TurnOver`` with nothing
+        begun. A turn begins once.
+        """
+        if self._token is not None:
+            raise TurnctlError(f"turn {self.turn_id} has begun already; make a new turn for each unit of work")
+        self._outer = registry.enclosing(bound.get())
+        self._refuse_own_session()
+        registry.refuse_if_shutting_down()
+        token = self._token = TurnToken(self.turn_id, self.session_id)
+        self.started_at = time.time()
+        try:
+            self._register()
+        except BaseException:
+            self._undo_begin(token)
+            raise
+        points.reach("turn.begin.registered")
+        return token
+
+    def _register(self) -> None:
+        token = self.token
+        if registry.live.setdefault(self.turn_id, self) is not self:
+            raise BadArgument(f"a turn with the id {self.turn_id} is running already; turn ids are used once")
+        if self._outer is not None and self._inherit:
+            self._place = self._outer.activities.admit("turn", self.turn_id, _ChildTurn(self))
+            token._parent = self._outer.token
+            join(token, self._outer.token)
+        if self._given_event is not None:
+            self._adopted = adopt(self._given_event, self)
+        if self.session_id is not None:
+            self._take_session(self.session_id)
+        if self.timeout_s is not None:
+            self.set_timeout(self.timeout_s)
+        registry.refuse_if_shutting_down()  # then read the gate: shutdown may not have seen this turn
+
+    def _undo_begin(self, token: TurnToken) -> None:
+        token._retire("failed")
+        self.activities.close_admission()
+        if self._place is not None:
+            self._place.close("failed", "the turn could not begin")
+        self.bridge.finish(1.0)
+        self._leave()
+
+    def _refuse_own_session(self) -> None:
+        outer = self._outer
+        while outer is not None and self.session_id is not None:
+            if outer.session_id == self.session_id:
+                raise SessionBusy(
+                    f"session {self.session_id!r} is held by turn {outer.turn_id}, which encloses this frame; "
+                    "use another session name here, or None",
+                    session_id=self.session_id,
+                    turn_id=outer.turn_id,
+                )
+            outer = outer._outer
+
+    def _take_session(self, name: str) -> None:
+        while True:
+            holder = registry.claim(name, self)
+            if holder is self:
+                return
+            points.reach("turn.begin.busy")
+            if self._on_busy == "refuse":
+                raise SessionBusy(
+                    f"session {name!r} is busy with turn {holder.turn_id}; stop that first, or begin with "
+                    'on_busy="wait" or "displace"',
+                    session_id=name,
+                    turn_id=holder.turn_id,
+                )
+            if self._on_busy == "wait":
+                self._wait_for(holder)
+                continue
+            if self._on_busy == "displace":
+                holder._displace(self)
+            else:
+                holder._supersede(self)
+            registry.release(name, holder)
+
+    def _wait_for(self, holder: TurnCore) -> None:
+        over = holder._over
+        token = self.token
+        waiters = token._grow().waiters
+        park(lambda: over.is_set() or token.cancelled, None, over._waiters, waiters)
+        if self._outer is not None:
+            check()
+        if token.cancelled:
+            raise token._error()
+
+    def _displace(self, newer: TurnCore) -> None:
+        """Trip, then retire, for a newer turn of the session; both change nothing on a turn that has ended."""
+        text = f"displaced by turn {newer.turn_id}" + (f": {newer.reason}" if newer.reason else "")
+        self.token.cancel(text, cause="displaced")
+        points.reach("turn.displace.tripped")
+        self._close_for(newer, "cancelled")
+
+    def _supersede(self, newer: TurnCore) -> None:
+        """Retire without tripping: the frames run on, own nothing new, and refuse every later stop."""
+        self._close_for(newer, "superseded")
+
+    def _close_for(self, newer: TurnCore, proposed: Outcome) -> None:
+        if self.token._retire(proposed):
+            self._decided_at = time.monotonic()
+            self.notes.append(f"its session went to turn {newer.turn_id}")
+        self.activities.close_admission()
+        self.bridge.ring()
+
+    # -- what it is -------------------------------------------------------------------------------------------
+
+    @property
+    def token(self) -> TurnToken:
+        """The turn's one token. Raises ``TurnctlError`` before begin."""
+        if self._token is None:
+            raise TurnctlError(
+                f"turn {self.turn_id} has not begun; enter it with `with`, or use turnctl.begin_turn()"
+            )
+        return self._token
+
+    @property
+    def event(self) -> threading.Event:
+        """The event that is set when the turn is stopped: the adopted one, else the token's own."""
+        return self._given_event if self._given_event is not None else self.token.event
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the turn was stopped: the token tripped, or the outcome is ``cancelled``."""
+        return self.token.cancelled or self.token.outcome == "cancelled"
+
+    @property
+    def stopping(self) -> bool:
+        """Whether any stop was accepted, a soft one included; what a loop asks between two steps."""
+        return self.token.stopping
+
+    @property
+    def cause(self) -> str | None:
+        """The path by which the accepted stop came, if any."""
+        return self.token.cause
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the turn ended; None before that has been decided."""
+        return self.token.outcome
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the turn has ended and everything it owned was ended or named."""
+        return self._over.is_set()
+
+    @property
+    def deadline(self) -> float | None:
+        """Monotonic seconds at which the turn is stopped with cause ``deadline``; None for no limit."""
+        return None if self._timer is None else self._timer.at
+
+    def check(self) -> None:
+        """Raise ``CancelledError`` if the turn was stopped. A checkpoint; never blocks."""
+        self.token.check()
+
+    # -- the deadline -----------------------------------------------------------------------------------------
+
+    def set_timeout(self, timeout: float | str | None) -> None:
+        """Have the turn stopped ``timeout`` from now (seconds or "5m"); None takes the limit away.
+
+        Moves an earlier deadline. A turn that has been decided keeps none. Never blocks.
+        """
+        seconds = parse_duration(timeout, what="timeout", none=True)
+        self.set_deadline(None if seconds is None else time.monotonic() + seconds)
+
+    def set_deadline(self, at: float | None) -> None:
+        """Have the turn stopped at ``at`` in monotonic seconds, at once if that has passed; None for no limit."""
+        old, self._timer = self._timer, None
+        if old is not None:
+            old.cancel()
+        if at is None or self.is_over:
+            return
+        if at <= time.monotonic():
+            self._deadline_passed("its deadline had passed")
+            return
+        timer = cancel_at(self, at, f"timeout of {max(at - time.monotonic(), 0):.3g} s passed")
+        self._timer = timer
+        if self._over.is_set():  # then read the end: it may not have seen the timer
+            timer.cancel()
+
+    def _deadline_passed(self, reason: str) -> None:
+        self._request(new_record(reason, None, "deadline", "cancel", None, self.turn_id))
+
+    # -- stopping ---------------------------------------------------------------------------------------------
+
+    def cancel(
+        self,
+        reason: str | None = None,
+        *,
+        by: str | None = None,
+        cause: Cause = "user",
+        level: Level = "cancel",
+        grace: float | str | None = None,
+    ) -> StopAnswer:
+        """Ask the turn to stop and return what became of the request; see ``CancelToken.cancel``.
+
+        A turn that was displaced and still drains answers ``already_cancelled``; a level of ``kill`` or a shorter
+        grace then still shortens the rest. Never blocks; safe in a signal handler. Not a checkpoint.
+        """
+        return self._request(new_record(reason, by, cause, level, grace, self.turn_id))
+
+    def _request(self, record: StopRecord) -> StopAnswer:
+        token = self.token
+        answer = token._enter(record)
+        if answer or self.is_over:
+            return answer
+        if answer.outcome == "superseded" and record.cause != "deadline" and not self._ending:
+            return answer  # its frames run on: only its own deadline still ends what it owns
+        # decided, but not over: nothing changes any more but how long the rest may take
+        points.reach("turn.stop.late")
+        self._hurry.append(record)
+        self.bridge.ring()
+        for activity in self.activities.all():
+            if activity.owned is not None:
+                activity.owned.wake()
+        if answer.outcome == "cancelled" and not self._ending:
+            return StopAnswer("already_cancelled", answer.record, None, None, self.turn_id, self.session_id)
+        return answer
+
+    # -- owning (the Owner side of tokens.activities) ---------------------------------------------------------
+
+    def stop_wanted(self) -> bool:
+        """Whether work of this turn has to be interrupted: it was tripped, or it hurries to its end."""
+        return self.token.cancelled or self._ending or bool(self._hurry)
+
+    def kill_at(self) -> float | None:
+        """Monotonic seconds at which asking turns into killing; None while no stop is wanted. Only ever sooner."""
+        ends: list[float] = []
+        for record in (*self.token._stops(), *self._hurry):
+            if record.level == "kill":
+                ends.append(record.at)
+            elif record.grace_s is not None:
+                ends.append(record.at + record.grace_s)
+            elif record.level == "cancel" and not ends:
+                # the first one spends the turn's grace; a repeated stop must say so to shorten it
+                ends.append(record.at + self.grace_s)
+        if not ends and self._ending and self._decided_at is not None:
+            ends.append(self._decided_at + self.grace_s)
+        return min(ends, default=None)
+
+    def watch(self, fn: Callable[[], None]) -> Callable[[], None]:
+        """Call ``fn`` on the bridge thread after each change of the two above; returns its undo."""
+        return self.bridge.watch(self.token, fn)
+
+    def admit(self, owned: Owned) -> Activity:
+        """Register ``owned`` before it can run; ``TurnOver`` once the outcome has been decided."""
+        return self.activities.admit(owned.kind, owned.name, owned)
+
+    # -- being over -------------------------------------------------------------------------------------------
+
+    def wait_over(self, timeout: float | str | None = None) -> bool:
+        """Block until the turn is over or ``timeout`` has passed; whether it is over. Not a checkpoint."""
+        return self._over.wait(parse_duration(timeout, what="timeout", zero=True, none=True))
+
+    def _leave(self) -> None:
+        """Give up everything that others find the turn by, and say that it is over (U3)."""
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+        if self._adopted is not None:
+            self._adopted.leave()
+            self._adopted = None
+        self.over_at = time.time()
+        if registry.live.get(self.turn_id) is self:
+            registry.live.pop(self.turn_id, None)
+        if self.session_id is not None:
+            registry.release(self.session_id, self)
+        self._over.set()
+
+    def _forked(self) -> None:
+        """In a forked child no turn is live: the token refuses, and the end does nothing."""
+        if self._token is not None:
+            self._token._retire("superseded")
+        self.activities.close_admission()
+        self._over.set()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.token.__reduce_ex__(protocol)
+
+    def __copy__(self) -> TurnCore:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> TurnCore:
+        return self
+
+    def __repr__(self) -> str:
+        inside = "not begun" if self._token is None else repr(self._token)
+        return f"<{type(self).__name__} {self.turn_id} {inside}{' over' if self.is_over else ''}>"
+
+
+class _ChildTurn:
+    """A turn as something that its parent owns."""
+
+    kind = "turn"
+
+    def __init__(self, turn: TurnCore) -> None:
+        self._turn = turn
+
+    @property
+    def name(self) -> str:
+        return self._turn.turn_id
+
+    def ask(self) -> None:
+        turn = self._turn
+        if turn._token is not None and not turn.is_over:
+            turn.cancel("its parent has ended", cause="parent")
+
+    def end(self, kill_at: Callable[[], float]) -> None:
+        # the child ends its own things in its own grace; this waits for that, and no longer than twice
+        over = self._turn._over
+        while not over.is_set():
+            left = kill_at() - time.monotonic()
+            if left <= 0:
+                break
+            over.wait(left)
+        if not over.is_set():
+            self._turn.cancel("its parent's grace has passed", cause="parent", level="kill")
+            over.wait(1.0)
+
+    def wake(self) -> None:
+        from turnctl.tokens.event import release_all
+
+        release_all(self._turn._over._waiters)
+
+    def alive(self) -> tuple[str, ...]:
+        return () if self._turn.is_over else (f"turn {self._turn.turn_id}",)
+
+    def outcome(self) -> None:
+        return None

@@ -1,0 +1,268 @@
+"""The face: ``Turn``, with everything that can be done in a turn, and the functions that begin and end one.
+
+The rooms below know only ``TurnCore``; this file puts them together on one object, and loads each on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import Token as ResetToken
+from typing import IO, TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from turnctl.errors import BadArgument, CancelledError
+from turnctl.tokens import registry
+from turnctl.tokens.current import current_token
+from turnctl.tokens.ending import finish, judge
+from turnctl.tokens.scope import rebind, unbind
+from turnctl.tokens.session import stop_turn
+from turnctl.tokens.token import CancelToken, TurnToken
+from turnctl.tokens.turn import TurnCore
+
+if TYPE_CHECKING:
+    import os
+    from types import TracebackType
+
+    from turnctl.processes.process import Process
+    from turnctl.records.process import Completed
+    from turnctl.records.report import TurnReport
+    from turnctl.records.stops import Outcome, StopAnswer, StopResult
+    from turnctl.tokens.activities import Activity
+    from turnctl.tokens.callbacks import Registration
+    from turnctl.tokens.shielding import Shield
+
+__all__ = ["Turn", "TurnResult", "begin_turn", "current_turn", "end_turn", "run_turn", "turn"]
+
+T = TypeVar("T")
+Argv = Sequence["str | bytes | os.PathLike[str]"] | str
+
+
+class Turn(TurnCore):
+    """One unit of work that can be stopped, and the account of what became of it. See ``turnctl.turn``."""
+
+    _reset: ResetToken[CancelToken | None] | None = None
+
+    # -- begin and end ----------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        token = self.begin()
+        self._reset = rebind(token)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if self._reset is not None:
+            reset, self._reset = self._reset, None
+            unbind(reset, self.token)
+        verdict = judge(self, error)
+        finish(self, verdict.outcome)
+        if verdict.passes is not None:
+            raise verdict.passes
+        return verdict.absorb
+
+    def end(self, outcome: Outcome = "completed") -> TurnReport:
+        """End the turn as ``end_turn`` does."""
+        finish(self, outcome)
+        return self.report
+
+    # -- stopping ---------------------------------------------------------------------------------------------
+
+    def stop(
+        self,
+        reason: str | None = None,
+        *,
+        by: str | None = None,
+        soft: bool = False,
+        kill: bool = False,
+        grace: float | str | None = None,
+        wait: float | str | None = None,
+    ) -> StopAnswer | StopResult:
+        """Stop this turn, and with ``wait`` block until it is over; see ``turnctl.stop``."""
+        return stop_turn(self, reason=reason, by=by, soft=soft, kill=kill, grace=grace, wait=wait)
+
+    def on_cancel(self, fn: Callable[[], object], *, inline: bool = False) -> Registration:
+        """Have ``fn()`` called once when the turn is stopped; see ``CancelToken.on_cancel``."""
+        return self.token.on_cancel(fn, inline=inline)
+
+    def child(self, *, timeout: float | str | None = None) -> CancelToken:
+        """A token that follows this turn's and can be cancelled on its own; use it with ``with``."""
+        return self.token.child(timeout=timeout)
+
+    def shield(self, max: float | str = "5s") -> Shield:
+        """Hold a stop back for the length of a ``with``, at most ``max``; it is raised at the end of it."""
+        return self.token.shield(max)
+
+    # -- waiting ----------------------------------------------------------------------------------------------
+
+    def sleep(self, duration: float | str) -> None:
+        """Block for ``duration`` (seconds or "1m30s"); a checkpoint that wakes at once when the turn is stopped."""
+        from turnctl.waiting.wait import sleep
+
+        sleep(self.token, duration)
+
+    def wait_cancelled(self, timeout: float | str | None = None) -> bool:
+        """Block until the turn is stopped or ended, or ``timeout`` has passed; whether it was stopped.
+
+        Not a checkpoint: it returns the stop instead of raising it.
+        """
+        from turnctl.waiting.wait import wait
+
+        return wait(self.token, timeout)
+
+    # -- owning -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def activity(self, kind: str, name: str) -> Iterator[Activity]:
+        """Account for something that the body does: it is in the report with its times and how it ended.
+
+        Raises ``TurnOver`` once the outcome has been decided. Not a checkpoint.
+        """
+        activity = self.activities.admit(kind, name)
+        try:
+            yield activity
+        except CancelledError:
+            activity.close("cancelled")
+            raise
+        except BaseException as error:
+            activity.close("failed", f"{type(error).__name__}: {error}")
+            raise
+        activity.close("completed")
+
+    def run(self, args: Argv, **options: Any) -> Completed:
+        """Run a command to its end inside this turn, with its whole process tree; see ``turnctl.run``."""
+        from turnctl.processes.command import run
+
+        return run(self, args, **options)
+
+    def popen(self, args: Argv, **options: Any) -> Process:
+        """Start a command inside this turn and return a handle; it ends with the turn at the latest."""
+        from turnctl.processes.command import popen
+
+        return popen(self, args, **options)
+
+    # -- the account ------------------------------------------------------------------------------------------
+
+    @property
+    def report(self) -> TurnReport:
+        """What is known now: intent, execution, activities, processes. Never blocks, not a checkpoint.
+
+        ``print`` gives a sentence, ``as_dict()`` plain values. Once the turn is over it still takes in what its
+        parts learn later, such as the end of a process that had been given up.
+        """
+        from turnctl.tokens.reporting import report_of
+
+        return report_of(self)
+
+
+def turn(session_id: str | None = None, **options: Any) -> Turn:
+    """A turn to enter with ``with``: begins, binds its token to this context, and at the end accounts for all.
+
+    ``session_id`` names the conversation or worker slot; one turn runs in it at a time, and ``on_busy`` says what
+    to do when there is one: ``displace`` it (stopped, then retired), ``retire`` it (frames run on), ``refuse``
+    (``SessionBusy``) or ``wait``. ``timeout`` and ``grace`` are seconds or "5m"; ``grace`` is the time between
+    asking and killing. ``event`` adopts a ``threading.Event`` of the host, shared both ways. Begun where another
+    turn is bound it is that turn's child, unless ``inherit=False``.
+
+    The ``with`` absorbs the ``CancelledError`` of its own token only; ``turn.cancelled`` tells. Leaving it blocks
+    until what the turn owned has ended or was given up, at most the grace and a few seconds.
+    """
+    return Turn(session_id, **options)
+
+
+def begin_turn(session_id: str | None = None, **options: Any) -> TurnToken:
+    """Begin a turn without ``with`` and return its token; give that to ``end_turn`` in a ``finally``.
+
+    Takes the options of ``turnctl.turn``. The token is bound to this context until ``end_turn`` is called in it.
+    """
+    made = Turn(session_id, **options)
+    token = made.begin()
+    made._reset = rebind(token)
+    return token
+
+
+def end_turn(token: TurnToken | Turn, outcome: Outcome = "completed", *, error: BaseException | None = None) -> bool:
+    """End the turn of that token, and no other; True if this call decided its outcome.
+
+    ``error`` is the exception that left the body, if one did: it decides as it would in the ``with``. A stop that
+    was accepted before makes the outcome ``cancelled``. A turn that has ended already stays as it is: False.
+    Blocks like leaving the ``with``. Raises ``BadArgument`` without a token.
+    """
+    if outcome not in ("completed", "failed"):
+        raise BadArgument(f"a turn ends completed or failed, not {outcome!r}; stop it to have it cancelled")
+    if isinstance(token, Turn):
+        target: TurnCore | None = token
+    elif isinstance(token, TurnToken):
+        target = registry.live.get(token.turn_id)
+        if target is not None and target.token is not token:
+            target = None
+    else:
+        raise BadArgument(f"end_turn() needs the token that begin_turn() returned, not {token!r}")
+    if target is None or target.is_over:
+        return False
+    if isinstance(target, Turn) and target._reset is not None:
+        reset, target._reset = target._reset, None
+        unbind(reset, target.token)
+    decided = not target.token.retired
+    finish(target, judge(target, error).outcome if error is not None else outcome)
+    return decided
+
+
+class TurnResult(Generic[T]):
+    """What ``run_turn`` gives: the value, or how the turn ended; ``unwrap()`` raises what did not succeed."""
+
+    def __init__(self, made: Turn, value: T | None, error: BaseException | None) -> None:
+        self.turn = made
+        self.error = error
+        self._value = value
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the turn was stopped."""
+        return self.turn.outcome == "cancelled"
+
+    @property
+    def value(self) -> T | None:
+        """The function's value; None where the turn did not complete."""
+        return self._value if self.turn.outcome == "completed" else None
+
+    @property
+    def late_value(self) -> T | None:
+        """The value that the function returned although the turn had been stopped."""
+        return self._value if self.cancelled else None
+
+    @property
+    def report(self) -> TurnReport:
+        """The turn's report."""
+        return self.turn.report
+
+    def unwrap(self) -> T:
+        """The value; raises the function's own exception, or ``CancelledError`` if the turn was stopped."""
+        if self.error is not None:
+            raise self.error
+        if self.turn.outcome != "completed":
+            raise self.turn.token._error()
+        return self._value  # type: ignore[return-value]
+
+
+def run_turn(fn: Callable[..., T], /, *args: Any, options: Mapping[str, Any] | None = None, **kwargs: Any) -> TurnResult[T]:
+    """Run ``fn(*args, **kwargs)`` in a turn of its own and return a result that never raises for a stop.
+
+    ``options`` are those of ``turnctl.turn``. Ordinary exceptions of ``fn`` are kept in the result;
+    ``KeyboardInterrupt``, ``SystemExit`` and another turn's ``CancelledError`` pass out. Blocks as ``fn`` does.
+    """
+    made = turn(**(options or {}))
+    value: T | None = None
+    error: BaseException | None = None
+    try:
+        with made:
+            value = fn(*args, **kwargs)
+    except Exception as caught:
+        error = caught
+    return TurnResult(made, value, error)
+
+
+def current_turn() -> Turn | None:
+    """The running turn that this frame belongs to, or None. Never blocks, not a checkpoint."""
+    found = registry.enclosing(current_token())
+    return found if isinstance(found, Turn) else None
