@@ -23,7 +23,8 @@ SIGNAL = GROUND | {"tokens"}
 ABOVE_SIGNAL = SIGNAL | {"waiting", "signals"}
 WORK = ABOVE_SIGNAL | {"processes", "ledger"}
 TOLD = WORK | {"agent", "report"}
-ALL = TOLD | {"turns", "_version", FACE}
+FACES = TOLD | {"turns", "ambient", "compat", "_version"}
+ALL = FACES | {FACE}
 
 #: Which other rooms a room may import, also lazily. Dependencies point down only.
 LOWER = {
@@ -41,7 +42,9 @@ LOWER = {
     "agent": WORK,
     "report": WORK | {"agent"},
     "turns": TOLD,
-    FACE: TOLD | {"turns", "_version"},
+    "ambient": TOLD | {"turns"},
+    "compat": TOLD | {"turns"},
+    FACE: FACES,
     "integrations": ALL,
     "cli": ALL,
     "testing": GROUND | {FACE},

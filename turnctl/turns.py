@@ -14,6 +14,7 @@ from turnctl.errors import BadArgument, CancelledError
 from turnctl.tokens import registry
 from turnctl.tokens.current import current_token
 from turnctl.tokens.ending import finish, judge
+from turnctl.tokens.frames import calls_the_body
 from turnctl.tokens.scope import rebind, unbind
 from turnctl.tokens.session import stop_turn
 from turnctl.tokens.token import CancelToken, TurnToken
@@ -245,7 +246,10 @@ class TurnResult(Generic[T]):
         return self._value  # type: ignore[return-value]
 
 
-def run_turn(fn: Callable[..., T], /, *args: Any, options: Mapping[str, Any] | None = None, **kwargs: Any) -> TurnResult[T]:
+@calls_the_body
+def run_turn(
+    fn: Callable[..., T], /, *args: Any, options: Mapping[str, Any] | None = None, **kwargs: Any
+) -> TurnResult[T]:
     """Run ``fn(*args, **kwargs)`` in a turn of its own and return a result that never raises for a stop.
 
     ``options`` are those of ``turnctl.turn``. Ordinary exceptions of ``fn`` are kept in the result;

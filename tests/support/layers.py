@@ -90,14 +90,15 @@ def breaches(
     ``lower`` tells for each room which others it may import, ``lower_for_types`` which more for type checkers
     alone. ``homes`` tells for each package of others the one place for it: a file, or a room with a slash.
     """
-    found = []
+    found: list[str] = []
     for one in imports_of(tree):
         top, _, rest = one.target.partition(".")
         if top == tree.name:
             target_room = rest.split(".")[0] if rest else FACE
             allowed = lower.get(one.room)
             if allowed is None:
-                found.append(f"{one}: room {one.room} is not in the table")
+                sentence = f"{one.file}: room {one.room} is not in the table"
+                found.extend([] if sentence in found else [sentence])
                 continue
             if one.types_only:
                 allowed |= lower_for_types.get(one.room, frozenset())

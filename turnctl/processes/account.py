@@ -1,21 +1,26 @@
-"""What one command is known to have done and to have been done to: collected as it happens, told as a record."""
+"""What one command is known to have done and to have been done to: collected as it happens, told as a
+record.
+"""
 
 from __future__ import annotations
 
 import signal
 from time import monotonic
+from typing import Literal
 
 from turnctl.processes.leader import Leader
 from turnctl.processes.spec import Spec
 from turnctl.processes.table import Entry, Identity
-from turnctl.processes.tree import Reached, Tree
-from turnctl.records.process import ProcessOutcome, SignalSent, Survivor
+from turnctl.processes.tree import Reached
+from turnctl.records.process import Containment, ProcessOutcome, SignalSent, Survivor
 
-__all__ = ["Account"]
+__all__ = ["Account", "status_words"]
 
 
 class Account:
-    """The facts of one command. Written by whoever supervises it; ``outcome`` may be asked from any thread."""
+    """The facts of one command. Written by whoever supervises it; ``outcome`` may be asked from any
+    thread.
+    """
 
     def __init__(self, spec: Spec) -> None:
         self._argv = spec.argv
@@ -44,21 +49,36 @@ class Account:
         if text not in self.notes:
             self.notes.append(text)
 
-    def outcome(self, leader: Leader | None, tree: Tree | None) -> ProcessOutcome:
+    def verdict(
+        self, returncode: int | None
+    ) -> tuple[Literal["abandoned", "cancelled", "completed", "unknown"], str]:
+        """How the activity ended, and in words. What was killed by a stop is cancelled, never failed."""
+        status = status_words(returncode)
+        if self.survivors:
+            pids = ", ".join(str(survivor.pid) for survivor in self.survivors)
+            return "abandoned", f"could not be ended: pid {pids}"
+        if self.stopped:
+            return "cancelled", f"stopped: {status}"
+        if self.timed_out:
+            return "completed", f"its timeout passed: {status}"
+        return "unknown" if returncode is None else "completed", status
+
+    def outcome(self, leader: Leader, containment: Containment) -> ProcessOutcome:
         """The record as of now."""
         until = monotonic() if self.ended_at is None else self.ended_at
         left = {survivor.pid for survivor in self.survivors}
         ended = {identity for identity in self.seen if identity[0] not in left}
         notes = list(self.notes)
-        if leader is not None and leader.ended and leader.returncode is None:
+        if leader.ended and leader.returncode is None:
             notes.append(
-                "the exit status is not known: another part of this program reaped the process, or it ignores SIGCHLD"
+                "the exit status is not known: another part of this program reaped the process, or it "
+                "ignores SIGCHLD"
             )
         return ProcessOutcome(
-            pid=None if leader is None else leader.pid,
+            pid=leader.pid,
             argv=self._argv,
-            returncode=None if leader is None else leader.returncode,
-            exited=leader is not None and leader.ended,
+            returncode=leader.returncode,
+            exited=leader.ended,
             timed_out=self.timed_out,
             stopped=self.stopped,
             signals=tuple(self.signals),
@@ -66,8 +86,20 @@ class Account:
             killed=len(ended & self.killed) if self.ended_at is not None else 0,
             leftovers=self.leftovers,
             survivors=self.survivors,
-            containment="best-effort" if tree is None else tree.containment,
+            containment=containment,
             empty_proven=False,
             duration_s=until - self.started_at,
             notes=tuple(notes),
         )
+
+
+def status_words(returncode: int | None) -> str:
+    """An exit status for people."""
+    if returncode is None:
+        return "exit status not known"
+    if returncode >= 0:
+        return f"exit status {returncode}"
+    try:
+        return f"ended by {signal.Signals(-returncode).name}"
+    except ValueError:
+        return f"ended by signal {-returncode}"

@@ -1,17 +1,18 @@
 """The clockwork of ending a tree: ask, wait out the grace, kill until nothing is left, give up.
 
-It is told the time and what lives, and says what to do next. It reads no clock, sends nothing and waits for nothing,
-so that every order of events can be tried without a process.
+It is told the time and what lives, and says what to do next. It reads no clock, sends nothing and waits for
+nothing, so that every order of events can be tried without a process.
 
 Invariants
-  L1  It asks at most once, and never once killing has begun. What is forked after the ask is not asked: it may be
-      the clean-up that the ask was for.
+  L1  It asks at most once, and never once killing has begun. What is forked after the ask is not asked: it
+      may be the clean-up that the ask was for.
   L2  The moment at which killing begins only ever moves earlier.
   L3  ``done`` is said only when nothing lives, never because the main process has ended.
-  L4  While something lives that has not been sent KILL it is killed again, until ``drain_s`` after the first KILL.
-  L5  Between two looks at the tree there is a pause, which doubles up to ``LONGEST_PAUSE_S``. These looks, made only
-      while a ladder is going on, are the one place in this room that looks again by the clock: a process that is
-      forked after the last look has no descriptor that could tell of it.
+  L4  While something lives that has not been sent KILL it is killed again, until ``drain_s`` after the first
+      KILL.
+  L5  Between two looks at the tree there is a pause, which doubles up to ``LONGEST_PAUSE_S``. These looks,
+      made only while a ladder is going on, are the one place in this room that looks again by the clock: a
+      process that is forked after the last look has no descriptor that could tell of it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The main process of a command: how its end is seen, its status kept, and its number held.
 
-As long as the main process is our child and has not been reaped, the kernel gives its number to nobody else, neither
-as a pid nor as a group or session. So it is looked at with ``WNOWAIT`` and reaped last: that is the proof that a
-signal to the group reaches this command and no other. Another part of the program may reap it nevertheless (a
-SIGCHLD handler, ``os.wait``); then the status is not known, and the group is signalled only through what else still
-proves the number: the pidfd, where the kernel can send to a group by it, or a member known from before.
+As long as the main process is our child and has not been reaped, the kernel gives its number to nobody else,
+neither as a pid nor as a group or session. So it is looked at with ``WNOWAIT`` and reaped last: that is the
+proof that a signal to the group reaches this command and no other. Another part of the program may reap it
+nevertheless (a SIGCHLD handler, ``os.wait``); then the status is not known, and the group is signalled only
+through what else still proves the number: the pidfd, where the kernel can send to a group by it, or a member
+known from before.
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ class Leader:
     def signal_group(self, signum: int) -> bool:
         """Send to all of the command's group in one step; whether it reached anybody.
 
-        False as well where the group can no longer be proved to be this command's, and for a group that holds only
-        processes which we may not signal.
+        False as well where the group can no longer be proved to be this command's, and for a group that holds
+        only processes which we may not signal.
         """
         if self.pid <= 1 or self.pid == os.getpgrp():
             return False

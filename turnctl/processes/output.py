@@ -1,13 +1,13 @@
 """The pump: moves bytes between a command's pipes and memory, as part of the one loop that supervises it.
 
 Invariants
-  O1  No read or write here ever blocks; the only wait is ``Pump.wait``, and that has an end or a descriptor that
-      will become ready.
-  O2  At most ``CHUNK`` bytes are moved per descriptor and turn of the loop, so that no stream starves another, the
-      stop included.
+  O1  No read or write here ever blocks; the only wait is ``Pump.wait``, and that has an end or a descriptor
+      that will become ready.
+  O2  At most ``CHUNK`` bytes are moved per descriptor and turn of the loop, so that no stream starves
+      another, the stop included.
   O3  What was read is kept, whatever happens to the command afterwards.
-  O4  A sink that is full is not read from: the command waits, memory does not grow. Only ``drain`` ignores it, for
-      what is in the pipe already.
+  O4  A sink that is full is not read from: the command waits, memory does not grow. Only ``drain`` ignores
+      it, for what is in the pipe already.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class Capture:
 
 
 class Source:
-    """What is still to be written to a command's stdin. ``feed`` may be called from another thread than the loop."""
+    """What is still to be written to a command's stdin. ``feed`` may be called from another thread than the
+    loop.
+    """
 
     __slots__ = ("_parts", "broken", "closing", "size")
 
@@ -133,7 +135,8 @@ class Pump:
         return bool(self._sinks)
 
     def wait(self, until: float | None, *, full_too: bool = False) -> list[int]:
-        """Block until something is ready or the monotonic time ``until``; move bytes; the watched that are ready.
+        """Block until something is ready or the monotonic time ``until``; move bytes; the watched that are
+        ready.
 
         ``full_too`` reads into full sinks as well.
         """

@@ -1,16 +1,16 @@
 """Starting a command: pipes, session or group, and nothing left behind when it fails.
 
-``subprocess.Popen`` does the fork and exec, and nothing else of it is used. Reasons: it forks safely in a host with
-threads (vfork where it can), closes foreign descriptors, changes directory in the child, and tells errors of the
-child apart, with the right file name in each. ``os.posix_spawn`` can neither change directory nor close what it does
-not know of. When Popen returns, the child has made its own session or group and has become the command: no signal to
-the group can go astray because the child had not yet come that far.
+``subprocess.Popen`` does the fork and exec, and nothing else of it is used. Reasons: it forks safely in a
+host with threads (vfork where it can), closes foreign descriptors, changes directory in the child, and tells
+errors of the child apart, with the right file name in each. ``os.posix_spawn`` can neither change directory
+nor close what it does not know of. When Popen returns, the child has made its own session or group and has
+become the command: no signal to the group can go astray because the child had not yet come that far.
 
-As with ``subprocess``: SIGPIPE, SIGXFZ and SIGXFSZ are back to their defaults in the command; other ignored signals
-stay ignored, and the signal mask is that of the thread which starts it.
+As with ``subprocess``: SIGPIPE, SIGXFZ and SIGXFSZ are back to their defaults in the command; other ignored
+signals stay ignored, and the signal mask is that of the thread which starts it.
 
-Not promised: a ``KeyboardInterrupt`` that strikes between the fork and the moment its pid is stored, which is one
-bytecode of the standard library, leaves a child that nobody knows of.
+Not promised: a ``KeyboardInterrupt`` that strikes between the fork and the moment its pid is stored, which is
+one bytecode of the standard library, leaves a child that nobody knows of.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from turnctl.processes.spec import Spec
 
-__all__ = ["Started", "start"]
+__all__ = ["Started", "start", "undo"]
 
 
 class Started(NamedTuple):
@@ -35,7 +35,8 @@ class Started(NamedTuple):
 
 
 def start(spec: Spec) -> Started:
-    """Start the command. Raises what ``subprocess.Popen`` raises, with no process and no descriptor left behind.
+    """Start the command. Raises what ``subprocess.Popen`` raises, with no process and no descriptor left
+    behind.
 
     Blocks until the command has been loaded, which a hung file system can delay.
     """
@@ -56,7 +57,9 @@ def start(spec: Spec) -> Started:
         for fd in ours.values():
             os.close(fd)
         if isinstance(error, FileNotFoundError) and _looks_like_a_line(spec, error):
-            error.add_note("a command given as one string is the name of a program; pass a list, or shell=True")
+            error.add_note(
+                "a command given as one string is the name of a program; pass a list, or shell=True"
+            )
         raise
     finally:
         for fd in theirs:
@@ -97,6 +100,18 @@ def _undo(popen: subprocess.Popen[Any]) -> None:
     if pid is None or popen.returncode is not None:
         return
     popen.returncode = -signal.SIGKILL
+    _kill_child(pid)
+
+
+def undo(started: Started) -> None:
+    """End a command that was only just started, and close our ends of its pipes."""
+    for fd in started[1:]:
+        if fd is not None:
+            os.close(fd)
+    _kill_child(started.pid)
+
+
+def _kill_child(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGKILL)  # our child, and nobody has reaped it
         os.waitpid(pid, 0)
@@ -105,4 +120,6 @@ def _undo(popen: subprocess.Popen[Any]) -> None:
 
 
 def _looks_like_a_line(spec: Spec, error: FileNotFoundError) -> bool:
-    return not spec.shell and isinstance(spec.given, str) and " " in spec.given and error.filename == spec.given
+    return (
+        not spec.shell and isinstance(spec.given, str) and " " in spec.given and error.filename == spec.given
+    )

@@ -63,7 +63,8 @@ def make_spec(
     on_start: Callable[[int], None] | None,
 ) -> Spec:
     """Check what can be checked without starting anything. Raises ``BadArgument`` (a ``ValueError``),
-    ``BadDuration`` or ``TypeError``."""
+    ``BadDuration`` or ``TypeError``.
+    """
     if terminal not in ("session", "group"):
         raise BadArgument(f"unknown terminal {terminal!r}; use session or group")
     checked, given, argv = _read_args(args, shell)
@@ -100,7 +101,9 @@ def _read_args(
         items = [os.fspath(item) for item in args]
     except TypeError:
         bad = _first_that_is_no_text(args)
-        raise TypeError(f"{bad}; each argument of a command is a str, bytes or a path, so convert it with str()") from None
+        raise TypeError(
+            f"{bad}; each argument of a command is a str, bytes or a path, so convert it with str()"
+        ) from None
     if not items:
         raise BadArgument("argv is empty; give at least the program to run, such as ['ls', '-l']")
     for at, item in enumerate(items):
@@ -149,7 +152,7 @@ def read_stream(given: Stream, default: str, *, what: str, allowed: tuple[str, .
     if given is None:
         return default
     if isinstance(given, str):
-        word = given
+        word: str = given
     elif isinstance(given, int):
         if given >= 0:
             return given
@@ -158,6 +161,7 @@ def read_stream(given: Stream, default: str, *, what: str, allowed: tuple[str, .
         return given.fileno()
     if word not in allowed:
         raise BadArgument(
-            f"{what}={given!r} is not possible here; use one of {', '.join(allowed)}, or an open file or descriptor"
+            f"{what}={given!r} is not possible here; use one of {', '.join(allowed)}, or an open file or "
+            "descriptor"
         )
     return word

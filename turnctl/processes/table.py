@@ -1,8 +1,8 @@
 """The process table: one reading of it, as entries that carry an identity.
 
-A pid alone names nobody: it is used again. ``(pid, start)`` is the identity that everything here goes by. On Linux
-the table is /proc, read as bytes; elsewhere psutil reads it. A reading is no proof of emptiness: a process that
-moves from pid to pid can pass it by.
+A pid alone names nobody: it is used again. ``(pid, start)`` is the identity that everything here goes by. On
+Linux the table is /proc, read as bytes; elsewhere psutil reads it. A reading is no proof of emptiness: a
+process that moves from pid to pid can pass it by.
 """
 
 from __future__ import annotations
@@ -11,13 +11,24 @@ import os
 import time
 from typing import NamedTuple
 
-__all__ = ["Entry", "has_living_thread", "is_readable", "last_pid", "parse", "read_entry", "read_table", "started_at"]
+__all__ = [
+    "Entry",
+    "has_living_thread",
+    "is_readable",
+    "last_pid",
+    "parse",
+    "read_entry",
+    "read_table",
+    "started_at",
+]
 
 Identity = tuple[int, float]
 
 
 class Entry(NamedTuple):
-    """One process at one moment. ``start`` is in the table's own unit; compare it, do not calculate with it."""
+    """One process at one moment. ``start`` is in the table's own unit; compare it, do not calculate with
+    it.
+    """
 
     pid: int
     ppid: int
@@ -33,7 +44,9 @@ class Entry(NamedTuple):
 
     @property
     def is_dead(self) -> bool:
-        """Whether it is a zombie through and through; one whose main thread alone has ended still computes."""
+        """Whether it is a zombie through and through; one whose main thread alone has ended still
+        computes.
+        """
         return self.state in "ZXx" and not has_living_thread(self.pid)
 
     @property
@@ -44,15 +57,21 @@ class Entry(NamedTuple):
 def parse(stat: bytes) -> Entry | None:
     """Read the text of a ``stat`` file; None if it is cut short.
 
-    The command name stands in parentheses and may be any bytes, parentheses, spaces and newlines included: what
-    follows the *last* parenthesis is the rest.
+    The command name stands in parentheses and may be any bytes, parentheses, spaces and newlines included:
+    what follows the *last* parenthesis is the rest.
     """
     head, _, tail = stat.rpartition(b")")
     pid, _, comm = head.partition(b"(")
     field = tail.split()
     try:
         return Entry(
-            int(pid), int(field[1]), int(field[2]), int(field[3]), field[0].decode("ascii"), int(field[19]), comm
+            int(pid),
+            int(field[1]),
+            int(field[2]),
+            int(field[3]),
+            field[0].decode("ascii"),
+            int(field[19]),
+            comm,
         )
     except (ValueError, IndexError):
         return None
@@ -62,7 +81,9 @@ _readable: tuple[int, bool] | None = None
 
 
 def _is_linux_table() -> bool:
-    """Whether /proc is there and shows *our* pids: one that was mounted for another namespace names others."""
+    """Whether /proc is there and shows *our* pids: one that was mounted for another namespace names
+    others.
+    """
     global _readable
     pid = os.getpid()
     if _readable is None or _readable[0] != pid:

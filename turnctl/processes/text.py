@@ -10,6 +10,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from turnctl.tokens.activities import Owner
+
 __all__ = ["Coding", "Lines"]
 
 #: unread bytes at which a command has to wait for its reader
@@ -35,7 +37,9 @@ class Coding:
         return _plain_newlines(data.decode(self.encoding, self.errors))
 
     def decode_partial(self, data: bytes) -> str:
-        """As ``decode``, but never raises: a stop may cut a character in two, and must not be hidden by that."""
+        """As ``decode``, but never raises: a stop may cut a character in two, and must not be hidden by
+        that.
+        """
         try:
             return self.decode(data)
         except UnicodeDecodeError:
@@ -53,24 +57,22 @@ def _plain_newlines(text: str) -> str:
 class Lines:
     """The lines of a stream, for one reader, while the command runs.
 
-    Iterating blocks until a line, the end of the stream, or a stop; it is a checkpoint. At most ``LINES_LIMIT``
-    unread bytes are kept: then the command has to wait for its reader, as at any full pipe. A longer line comes in
-    pieces. Lines keep their newline; the last may have none.
+    Iterating blocks until a line, the end of the stream, or a stop; it is a checkpoint. At most
+    ``LINES_LIMIT`` unread bytes are kept: then the command has to wait for its reader, as at any full pipe. A
+    longer line comes in pieces. Lines keep their newline; the last may have none.
     """
 
     def __init__(
         self,
         changed: threading.Condition,
-        check: Callable[[], None],
-        stop_wanted: Callable[[], bool],
-        room: Callable[[], None],
+        owner: Owner,
+        make_room: Callable[[], None],
         coding: Coding | None,
         limit: int = LINES_LIMIT,
     ) -> None:
         self._changed = changed
-        self._check = check
-        self._stop_wanted = stop_wanted
-        self._room = room
+        self._owner = owner
+        self._make_room = make_room
         self._decoder = None if coding is None else coding.decoder()
         self._limit = limit
         self._fed = bytearray()
@@ -78,7 +80,7 @@ class Lines:
         self._ready: deque[str | bytes] = deque()
         self._ended = False
 
-    # -- the supervisor's side --------------------------------------------------------------------------------
+    # -- the supervisor's side -------------------------------------------------------------------------------
 
     @property
     def is_full(self) -> bool:
@@ -94,26 +96,30 @@ class Lines:
             self._ended = True
             self._changed.notify_all()
 
-    # -- the reader's side ------------------------------------------------------------------------------------
+    # -- the reader's side -----------------------------------------------------------------------------------
 
     def __iter__(self) -> Lines:
         return self
 
     def __next__(self) -> str | bytes:
+        is_held = False
         while True:
-            self._check()
+            self._owner.check()
             if self._ready:
                 return self._ready.popleft()
             with self._changed:
-                self._changed.wait_for(lambda: self._fed or self._ended or self._stop_wanted())
+                while not (self._fed or self._ended or (self._owner.stop_wanted() and not is_held)):
+                    self._changed.wait()
                 data, self._fed = self._fed, bytearray()
                 ended = self._ended
             if len(data) >= self._limit:
-                self._room()
+                self._make_room()
             self._split(bytes(data), ended)
             if ended and not self._ready:
-                self._check()
                 raise StopIteration
+            if not data:
+                # woken by a stop: either the check above raises now, or a shield holds the stop back
+                is_held = True
 
     def _split(self, data: bytes, ended: bool) -> None:
         fresh: str | bytes = data if self._decoder is None else self._decoder.decode(data, final=ended)

@@ -1,15 +1,16 @@
 """The processes of one command: finding them, signalling them, and saying why one is still there.
 
-Level ``best-effort``: what has the command's group or session, what descends from one of these, and what was found
-to do so before. A process that has left the session *and* lost its parent before anybody looked is not found.
+Level ``best-effort``: what has the command's group or session, what descends from one of these, and what was
+found to do so before. A process that has left the session *and* lost its parent before anybody looked is not
+found.
 
 Invariants
-  R1  A single process is signalled only through a pidfd that was opened before its start time was compared with the
-      one in the reading; where there is no pidfd, right after that comparison.
+  R1  A single process is signalled only through a pidfd that was opened before its start time was compared
+      with the one in the reading; where there is no pidfd, right after that comparison.
   R2  Never signalled: pid 1, this process, this process's own group.
   R3  The group is signalled only while its number is proved to be this command's (``leader``).
-  R4  A group or session number counts as ours only while its proof holds; without it only identities known from
-      before, and their descendants, do.
+  R4  A group or session number counts as ours only while its proof holds; without it only identities known
+      from before, and their descendants, do.
 """
 
 from __future__ import annotations
@@ -49,10 +50,12 @@ class Tree:
         self._adopted: list[int] = []
         self.is_blind = not is_readable()
 
-    # -- finding ----------------------------------------------------------------------------------------------
+    # -- finding ---------------------------------------------------------------------------------------------
 
     def members(self) -> list[Entry]:
-        """A fresh reading of what lives of the command; remembers what it found. Takes milliseconds, no more."""
+        """A fresh reading of what lives of the command; remembers what it found. Takes milliseconds, no
+        more.
+        """
         if self.is_blind:
             return self._leader_alone()
         table = read_table()
@@ -105,8 +108,8 @@ class Tree:
     def leftovers(self, *, brief: bool) -> list[Entry]:
         """What lives on after the main process has ended by itself.
 
-        ``brief`` says that the command has not run long enough for pids to have gone round; then a look at the few
-        numbers given out since its start may spare the whole reading, with the same answer.
+        ``brief`` says that the command has not run long enough for pids to have gone round; then a look at
+        the few numbers given out since its start may spare the whole reading, with the same answer.
         """
         if brief and not self._known and self._nothing_since_start():
             return []
@@ -123,7 +126,7 @@ class Tree:
                 return False
         return True
 
-    # -- signalling -------------------------------------------------------------------------------------------
+    # -- signalling ------------------------------------------------------------------------------------------
 
     def signal(self, members: Iterable[Entry], signum: int) -> list[Reached]:
         """Send to the group in one step and to every member outside it by identity; who was reached."""
@@ -180,7 +183,7 @@ class Tree:
     def was_killed(self, identity: Identity) -> bool:
         return identity in self._killed
 
-    # -- waiting ----------------------------------------------------------------------------------------------
+    # -- waiting ---------------------------------------------------------------------------------------------
 
     def hold(self, members: Iterable[Entry]) -> None:
         """Open descriptors that become readable when these end, as far as the limit allows."""
@@ -210,7 +213,7 @@ class Tree:
                 del self._held[identity]
                 os.close(fd)
 
-    # -- the end ----------------------------------------------------------------------------------------------
+    # -- the end ---------------------------------------------------------------------------------------------
 
     def survivor(self, member: Entry, reason: str | None = None) -> Survivor:
         """The member as a record; without a ``reason``, why it could not be ended as far as can be seen."""

@@ -11,9 +11,9 @@ __all__ = ["Wakeup"]
 class Wakeup:
     """Wakes the one loop that polls ``fd``. ``ring`` never blocks and does nothing once closed.
 
-    The lock keeps ``ring`` from writing to a number that was closed and given to another file in between. It is
-    held for one system call and is re-entrant, so a signal handler or finalizer that rings while its own thread is
-    in here goes through.
+    The lock keeps ``ring`` from writing to a number that was closed and given to another file in between. It
+    is held for one system call and is re-entrant, so a signal handler or finalizer that rings while its own
+    thread is in here goes through.
     """
 
     __slots__ = ("_lock", "_read", "_write")
@@ -36,7 +36,9 @@ class Wakeup:
         with self._lock:
             if self._write >= 0:
                 try:
-                    os.write(self._write, b"\1\0\0\0\0\0\0\0")  # an eventfd takes eight bytes, a pipe any number
+                    os.write(
+                        self._write, b"\1\0\0\0\0\0\0\0"
+                    )  # an eventfd takes eight bytes, a pipe any number
                 except BlockingIOError:
                     pass  # full, hence readable already
 

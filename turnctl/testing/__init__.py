@@ -21,7 +21,9 @@ __all__ = ["FakeClock", "LeakCheck", "Pause", "call_at", "fake_clock", "leak_che
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the settings of the plugin."""
-    parser.addini("turnctl_leak_wait", "seconds that leak_check waits for things that are ending", default="3.0")
+    parser.addini(
+        "turnctl_leak_wait", "seconds that leak_check waits for things that are ending", default="3.0"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -34,10 +36,10 @@ def _turnctl_tmpdir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def leak_check(_turnctl_tmpdir: Path, pytestconfig: pytest.Config) -> Iterator[LeakCheck]:
     """Fail the test if it leaves a thread, descriptor, child process (zombies too) or temporary file behind.
 
-    Waits up to 3 s (``turnctl_leak_wait``) for things that are just ending. What was there before the test does not count, so ask
-    for this fixture first (autouse), before those whose things must be gone. To tell whose a temporary file
-    is, the session gets a temporary directory of its own (``TMPDIR``). Does not see a grandchild whose parent
-    has ended.
+    Waits up to 3 s (``turnctl_leak_wait``) for things that are just ending. What was there before the test
+    does not count, so ask for this fixture first (autouse), before those whose things must be gone. To tell
+    whose a temporary file is, the session gets a temporary directory of its own (``TMPDIR``). Does not see a
+    grandchild whose parent has ended.
     """
     check = LeakCheck(_turnctl_tmpdir)
     yield check

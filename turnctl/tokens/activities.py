@@ -39,11 +39,8 @@ class Owned(Protocol):
     def end(self, kill_at: Callable[[], float]) -> None:
         """Block until it has ended or has been given up; ``kill_at()`` is when asking turns into killing.
 
-        ``kill_at`` is monotonic seconds and is read again after each wake, since a later stop may shorten it.
+        ``kill_at`` is monotonic seconds. A later stop may shorten it: read it again after each ring of ``watch``.
         """
-
-    def wake(self) -> None:
-        """Make a blocked ``end`` read ``kill_at`` again. Never blocks."""
 
     def alive(self) -> tuple[str, ...]:
         """What of it still runs, in words for a report; empty when nothing was found."""
@@ -66,6 +63,9 @@ class Owner(Protocol):
 
     def kill_at(self) -> float | None:
         """Monotonic seconds at which the grace of the accepted stop ends; None while no stop is wanted."""
+
+    def held_until(self) -> float | None:
+        """Monotonic seconds until which a shield of this context holds the stop back; None if none does."""
 
     def watch(self, fn: Callable[[], None]) -> Callable[[], None]:
         """Call ``fn`` on the turn's bridge thread after each change of the two above; returns its undo.
@@ -153,6 +153,11 @@ class Activities:
     @property
     def is_closed(self) -> bool:
         return self._closed
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything was admitted."""
+        return bool(self._admitted)
 
     def all(self) -> list[Activity]:
         """A snapshot, oldest first."""

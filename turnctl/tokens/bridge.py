@@ -16,6 +16,7 @@ May block: ``finish``, for the time it is given, on a callback of the user. Such
 from __future__ import annotations
 
 import threading
+import weakref
 from _queue import SimpleQueue
 from _thread import allocate_lock
 from collections.abc import Callable
@@ -30,14 +31,16 @@ __all__ = ["Bridge"]
 class Bridge:
     """One lazily started thread that serves all callbacks and watchers of a turn."""
 
-    __slots__ = ("_gate", "_queue", "_served", "_thread", "_watchers", "is_over", "name")
+    __slots__ = ("__weakref__", "_gate", "_queue", "_served", "_thread", "_watchers", "is_over", "name", "of_turn")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, of_turn: bool = True) -> None:
         self.name = name
+        self.of_turn = of_turn
         self.is_over = False
         self._gate = allocate_lock()
         self._queue: SimpleQueue[None] = SimpleQueue()
-        self._served: dict[CancelToken, None] = {}
+        # weak: a token that nobody can reach can never trip, and must not be kept by its bridge
+        self._served: dict[weakref.ref[CancelToken], None] = {}
         self._watchers: dict[object, Callable[[], None]] = {}
         self._thread: threading.Thread | None = None
 
@@ -47,10 +50,16 @@ class Bridge:
 
     def serve(self, token: CancelToken) -> None:
         """Run ``token``'s callbacks on this bridge from now on; starts the thread if there is none."""
-        if token not in self._served:
-            self._served[token] = None
+        if weakref.ref(token) not in self._served:
+            self._served[weakref.ref(token, self._gone)] = None
             token._grow().bells.append(self.ring)
         self.start()
+
+    def _gone(self, ref: weakref.ref[CancelToken]) -> None:
+        self._served.pop(ref, None)
+        if not self.of_turn and not self._served:
+            self.is_over = True
+            self.ring()
 
     def watch(self, token: CancelToken, fn: Callable[[], None]) -> Callable[[], None]:
         """Call ``fn`` on the thread after each change of ``token``; returns the undo."""
@@ -79,17 +88,29 @@ class Bridge:
             while not self._queue.empty():
                 self._queue.get()
             last = self.is_over
-            self._round()
+            done = self._round()
             if last:
                 return
+            if done and not self.of_turn:
+                # all have tripped and all was run: give the thread up, and *then* look whether more has come
+                self._gate.release()
+                if self._queue.empty() or not self._gate.acquire(False):
+                    return
 
-    def _round(self) -> None:
+    def _round(self) -> bool:
+        """Run what is due; whether nothing can become due any more."""
         for fn in list(self._watchers.values()):
             fn()
-        for token in list(self._served):
+        done = True
+        for ref in list(self._served):
+            token = ref()
+            if token is None:
+                continue
             if token.cancelled:
                 for registration in list(token._grow().calls):
                     registration._run_once()
+            done = done and token.cancelled and not token._grow().calls
+        return done
 
     def finish(self, timeout: float = 0.0) -> bool:
         """End the thread after one more round, waiting at most ``timeout`` seconds; whether it has ended.

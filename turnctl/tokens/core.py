@@ -24,12 +24,13 @@ import time
 from typing import TYPE_CHECKING
 
 from turnctl import points
+from turnctl.records.stops import StopRecord
 from turnctl.tokens.entries import CANCEL, Entry, Parts, Retirement, adds, answer, derive, outcome_of, read
 from turnctl.tokens.event import release_all
 from turnctl.tokens.scope import unlink
 
 if TYPE_CHECKING:
-    from turnctl.records.stops import Outcome, StopAnswer, StopRecord
+    from turnctl.records.stops import Outcome, StopAnswer
 
 __all__ = ["TokenCore"]
 

@@ -108,10 +108,12 @@ def finish(turn: TurnCore, proposed: Outcome) -> None:
     turn.activities.close_admission()
     struck: BaseException | None = None
     try:
-        struck = _end_what_is_left(turn)
+        if turn.activities.is_used:
+            struck = _end_what_is_left(turn)
     finally:
         try:
-            if not turn.bridge.finish(_BRIDGE_WAIT_S):
+            bridge = turn._bridge
+            if bridge is not None and not bridge.finish(_BRIDGE_WAIT_S):
                 turn._alive = (*turn._alive, f"thread turnctl-bridge-{turn.turn_id} (in a callback)")
         finally:
             points.reach("turn.end.leaving")

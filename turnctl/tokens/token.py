@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from turnctl import points
 from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument, CancelledError, EventMisuse, TokenMisuse, TurnOver
+from turnctl.tokens import registry
 from turnctl.tokens.bridge import Bridge
 from turnctl.tokens.callbacks import Registration
 from turnctl.tokens.core import TokenCore
@@ -230,17 +231,26 @@ class CancelToken(TokenCore):
                 host.ring()
             else:
                 registration._run_once()
+        if host is not None and host.is_over and parts.calls.pop(registration, registration) is None:
+            # the bridge made its last round before this was listed
+            raise TurnOver(f"{self!r} is over and runs no more callbacks")
         return registration
 
     def _bridge(self) -> Bridge:
         """The bridge thread that serves this token: its turn's, else one of its own."""
         found: list[TokenCore] = [self]
         for one in found:
+            if isinstance(one, TurnToken):
+                turn = registry.live.get(one.turn_id)
+                if turn is not None and turn.token is one:
+                    return turn.bridge
+                if one.retired:
+                    raise TurnOver(f"{one!r} is over and runs no more callbacks", turn_id=one.turn_id)
             bridge: Bridge | None = one._grow().cells.get("bridge")
             if bridge is not None:
                 return bridge
             found.extend(parents_of(one))
-        made: Bridge = self._grow().cells.setdefault("bridge", Bridge("token"))
+        made: Bridge = self._grow().cells.setdefault("bridge", Bridge("token", of_turn=False))
         return made
 
     def _note_failure(self, registration: Registration, error: BaseException) -> None:

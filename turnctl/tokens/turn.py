@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from _thread import allocate_lock
+from _thread import LockType, allocate_lock
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,9 +29,10 @@ from turnctl.tokens.bridge import Bridge
 from turnctl.tokens.current import bound, check
 from turnctl.tokens.deadline import Timer, cancel_at
 from turnctl.tokens.entries import new_record
-from turnctl.tokens.event import TurnEvent, park
+from turnctl.tokens.event import TurnEvent, park, release_all
 from turnctl.tokens.ids import check_name, new_turn_id
 from turnctl.tokens.scope import join
+from turnctl.tokens.shielding import shielded_until
 from turnctl.tokens.token import TurnToken
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["OnBusy", "TurnCore"]
 
 OnBusy = Literal["displace", "retire", "refuse", "wait"]
+_DEFAULT_GRACE_S = 5.0
 _POLICIES = ("displace", "retire", "refuse", "wait")
 
 
@@ -68,15 +70,12 @@ class TurnCore:
                 raise BadArgument(f"{what} must be a non-empty str or None, not {given!r}")
         if event is not None:
             check_event(event)
-        seconds = parse_duration(grace, what="grace", zero=True)
-        assert seconds is not None
         self.session_id = session_id
         self.turn_id = turn_id or new_turn_id()
-        self.grace_s = seconds
+        self.grace_s = _DEFAULT_GRACE_S if grace == "5s" else parse_duration(grace, what="grace", zero=True) or 0.0
         self.timeout_s = parse_duration(timeout, what="timeout", none=True)
         self.reason = reason
         self.activities = Activities(self.turn_id)
-        self.bridge = Bridge(self.turn_id)
         self.late_value: object = None
         self.notes: list[str] = []
         self.started_at = 0.0
@@ -89,15 +88,30 @@ class TurnCore:
         self._timer: Timer | None = None
         self._outer: TurnCore | None = None
         self._place: Activity | None = None
+        self._bridge: Bridge | None = None
         self._over = TurnEvent()
         self._pid = os.getpid()
         # stops that came after the decision: they change no outcome, they only shorten the rest
         self._hurry: list[StopRecord] = []
+        self._hurry_waiters: list[LockType] = []
         self._decided_at: float | None = None
         self._ending = False
         self._end_gate = allocate_lock()
         self._ender: int | None = None
         self._alive: tuple[str, ...] = ()
+
+    @property
+    def bridge(self) -> Bridge:
+        """The turn's bridge, made on first use; it starts its thread with the first thing to serve."""
+        found: Bridge | None = self._bridge
+        if found is None:
+            # setdefault is atomic, so two threads get the same one
+            found = self._bridge = self.__dict__.setdefault("_one_bridge", Bridge(self.turn_id))
+        return found
+
+    def _ring(self) -> None:
+        if self._bridge is not None:
+            self._bridge.ring()
 
     # -- begin ------------------------------------------------------------------------------------------------
 
@@ -144,7 +158,8 @@ class TurnCore:
         self.activities.close_admission()
         if self._place is not None:
             self._place.close("failed", "the turn could not begin")
-        self.bridge.finish(1.0)
+        if self._bridge is not None:
+            self._bridge.finish(1.0)
         self._leave()
 
     def _refuse_own_session(self) -> None:
@@ -207,7 +222,7 @@ class TurnCore:
             self._decided_at = time.monotonic()
             self.notes.append(f"its session went to turn {newer.turn_id}")
         self.activities.close_admission()
-        self.bridge.ring()
+        self._ring()
 
     # -- what it is -------------------------------------------------------------------------------------------
 
@@ -315,10 +330,8 @@ class TurnCore:
         # decided, but not over: nothing changes any more but how long the rest may take
         points.reach("turn.stop.late")
         self._hurry.append(record)
-        self.bridge.ring()
-        for activity in self.activities.all():
-            if activity.owned is not None:
-                activity.owned.wake()
+        self._ring()
+        release_all(self._hurry_waiters)
         if answer.outcome == "cancelled" and not self._ending:
             return StopAnswer("already_cancelled", answer.record, None, None, self.turn_id, self.session_id)
         return answer
@@ -343,6 +356,10 @@ class TurnCore:
         if not ends and self._ending and self._decided_at is not None:
             ends.append(self._decided_at + self.grace_s)
         return min(ends, default=None)
+
+    def held_until(self) -> float | None:
+        """Monotonic seconds until which a shield of this context holds the stop back; None if none does."""
+        return shielded_until(self.token)
 
     def watch(self, fn: Callable[[], None]) -> Callable[[], None]:
         """Call ``fn`` on the bridge thread after each change of the two above; returns its undo."""
@@ -414,19 +431,17 @@ class _ChildTurn:
     def end(self, kill_at: Callable[[], float]) -> None:
         # the child ends its own things in its own grace; this waits for that, and no longer than twice
         over = self._turn._over
+        outer = self._turn._outer
+        assert outer is not None
         while not over.is_set():
-            left = kill_at() - time.monotonic()
+            at = kill_at()
+            left = at - time.monotonic()
             if left <= 0:
                 break
-            over.wait(left)
+            park(lambda: over.is_set() or kill_at() < at, left, over._waiters, outer._hurry_waiters)  # noqa: B023
         if not over.is_set():
             self._turn.cancel("its parent's grace has passed", cause="parent", level="kill")
             over.wait(1.0)
-
-    def wake(self) -> None:
-        from turnctl.tokens.event import release_all
-
-        release_all(self._turn._over._waiters)
 
     def alive(self) -> tuple[str, ...]:
         return () if self._turn.is_over else (f"turn {self._turn.turn_id}",)

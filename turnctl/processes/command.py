@@ -1,0 +1,207 @@
+"""Running a command for an owner: ``run`` to its end, ``popen`` for a handle."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from turnctl.errors import BadArgument, CancelledError
+from turnctl.processes.failed import CommandFailed, CommandTimedOut
+from turnctl.processes.output import Capture, Source
+from turnctl.processes.process import Process
+from turnctl.processes.spec import Args, Spec, Stream, Terminal, make_spec, read_stream
+from turnctl.processes.supervise import Supervision
+from turnctl.processes.text import Coding
+from turnctl.processes.unowned import Unowned
+from turnctl.records.process import Completed
+from turnctl.tokens.activities import Owner
+
+__all__ = ["Unowned", "popen", "run"]
+
+Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+
+def run(
+    owner: Owner,
+    args: Args,
+    *,
+    shell: bool = False,
+    cwd: Path | None = None,
+    env: Mapping[Any, Any] | None = None,
+    input: bytes | str | None = None,
+    stdin: Stream = None,
+    capture: bool = True,
+    merge_stderr: bool = False,
+    stdout: Stream = None,
+    stderr: Stream = None,
+    text: bool = False,
+    encoding: str | None = None,
+    errors: str | None = None,
+    timeout: float | str | None = None,
+    grace: float | str | None = None,
+    stop_signal: int | str = "TERM",
+    check: bool = False,
+    on_stop: Literal["raise", "return"] = "raise",
+    terminal: Terminal = "session",
+    on_start: Callable[[int], None] | None = None,
+) -> Completed:
+    """Run a command to its end and return what it wrote and how it ended. A checkpoint, also before the
+    start.
+
+    Arguments mean what they mean to ``subprocess.run`` where they have its names. Differences: both streams
+    are captured unless ``capture=False`` (then they are inherited) or ``stdout``/``stderr`` say otherwise;
+    stdin is the null device unless ``input`` or ``stdin`` says otherwise; ``timeout`` is a result,
+    ``outcome.timed_out``, and an exception only with ``check=True``. ``timeout`` and ``grace`` are seconds or
+    "1m30s". ``terminal`` is ``session`` (a session of its own) or ``group`` (a group of its own in this
+    session); ``on_start`` is called with the pid.
+
+    On a stop of the owner or the timeout the whole tree is sent ``stop_signal``, and after the grace KILL
+    until nothing of it is found. A stop then raises ``CancelledError`` with ``partial``, or with
+    ``on_stop="return"`` returns the same ``Completed``. Blocks at most until the command ends, or grace and 5
+    s after a stop or timeout; a process that holds the output open after the command has ended delays it by
+    0.2 s of silence, 1 s in all. What the command left running is in ``outcome.leftovers`` and ends with the
+    owner, at once where there is none; one that goes on writing to captured output has to wait when the pipe
+    is full.
+
+    Raises what ``subprocess.run`` raises where a command cannot be started, ``BadArgument`` (a
+    ``ValueError``) for one that could never be, ``CommandFailed`` and ``CommandTimedOut`` with
+    ``check=True``. May be called from any thread; runs on the caller's.
+    """
+    owner.check()
+    if on_stop not in ("raise", "return"):
+        raise BadArgument(f"unknown on_stop {on_stop!r}; use raise or return")
+    coding = _coding(text, encoding, errors)
+    source = _input(input, stdin, coding)
+    default = "pipe" if capture else "inherit"
+    spec = make_spec(
+        args,
+        shell=shell,
+        cwd=cwd,
+        env=env,
+        stdin="pipe"
+        if source is not None
+        else read_stream(stdin, "null", what="stdin", allowed=("null", "inherit")),
+        stdout=read_stream(stdout, default, what="stdout", allowed=("pipe", "null", "inherit")),
+        stderr=_stderr(stderr, default, merge_stderr),
+        timeout=timeout,
+        grace=grace,
+        stop_signal=stop_signal,
+        terminal=terminal,
+        on_start=on_start,
+    )
+    out = Capture() if spec.stdout == "pipe" else None
+    err = Capture() if spec.stderr == "pipe" else None
+    supervision = Supervision(
+        spec, owner, stdout=out, stderr=err, stdin=source, keeps_leftovers=not isinstance(owner, Unowned)
+    )
+    supervision.run()
+    completed = _completed(supervision, out, err, coding)
+    if supervision.interrupted:
+        if on_stop == "raise":
+            try:
+                owner.check()
+            except CancelledError as error:
+                error.partial = completed
+                raise
+        return completed
+    if check:
+        _check(completed, spec)
+    return completed
+
+
+def popen(
+    owner: Owner,
+    args: Args,
+    *,
+    shell: bool = False,
+    cwd: Path | None = None,
+    env: Mapping[Any, Any] | None = None,
+    stdin: Stream = None,
+    capture: bool = True,
+    merge_stderr: bool = False,
+    stdout: Stream = None,
+    stderr: Stream = None,
+    text: bool = False,
+    encoding: str | None = None,
+    errors: str | None = None,
+    timeout: float | str | None = None,
+    grace: float | str | None = None,
+    stop_signal: int | str = "TERM",
+    terminal: Terminal = "session",
+    on_start: Callable[[int], None] | None = None,
+) -> Process:
+    """Start a command and return a handle to it; it is ended with its owner at the latest. A checkpoint.
+
+    Arguments are those of ``run``; with ``stdin="pipe"`` the handle's ``write`` feeds it. The command is
+    supervised on a thread of its own, so a stop and the timeout reach it whatever the caller does. Blocks
+    until it has been loaded. Raises as ``run`` does where it cannot be started.
+    """
+    owner.check()
+    coding = _coding(text, encoding, errors)
+    default = "pipe" if capture else "inherit"
+    spec = make_spec(
+        args,
+        shell=shell,
+        cwd=cwd,
+        env=env,
+        stdin=read_stream(stdin, "null", what="stdin", allowed=("null", "inherit", "pipe")),
+        stdout=read_stream(stdout, default, what="stdout", allowed=("pipe", "null", "inherit")),
+        stderr=_stderr(stderr, default, merge_stderr),
+        timeout=timeout,
+        grace=grace,
+        stop_signal=stop_signal,
+        terminal=terminal,
+        on_start=on_start,
+    )
+    return Process(spec, owner, coding)
+
+
+def _coding(text: bool, encoding: str | None, errors: str | None) -> Coding | None:
+    return Coding(encoding, errors) if text or encoding or errors else None
+
+
+def _input(data: bytes | str | None, stdin: Stream, coding: Coding | None) -> Source | None:
+    if data is None:
+        return None
+    if stdin is not None:
+        raise BadArgument("stdin and input cannot both be given: input is written to the command's stdin")
+    if isinstance(data, str):
+        if coding is None:
+            raise TypeError("input is a str; give bytes, or text=True")
+        return Source(coding.encode(data), closing=True)
+    if coding is not None:
+        raise TypeError(f"input is of type {type(data).__name__}; with text=True give a str")
+    return Source(data, closing=True)
+
+
+def _stderr(stderr: Stream, default: str, merge: bool) -> int | str:
+    if not merge:
+        return read_stream(stderr, default, what="stderr", allowed=("pipe", "null", "inherit", "stdout"))
+    if stderr is not None:
+        raise BadArgument("stderr and merge_stderr cannot both be given; merge_stderr sends it to stdout")
+    return "stdout"
+
+
+def _completed(
+    supervision: Supervision, out: Capture | None, err: Capture | None, coding: Coding | None
+) -> Completed:
+    outcome = supervision.outcome()
+    assert outcome is not None
+    cut = supervision.interrupted or outcome.timed_out
+    streams: list[bytes | str | None] = []
+    for capture in (out, err):
+        data = None if capture is None else capture.value()
+        if data is None or coding is None:
+            streams.append(data)
+        else:
+            streams.append(coding.decode_partial(data) if cut else coding.decode(data))
+    return Completed(supervision.spec.given, outcome.returncode, streams[0], streams[1], outcome)
+
+
+def _check(completed: Completed, spec: Spec) -> None:
+    if completed.outcome.timed_out:
+        assert spec.timeout_s is not None
+        raise CommandTimedOut(completed, spec.timeout_s)
+    if completed.returncode != 0:
+        raise CommandFailed(completed)
