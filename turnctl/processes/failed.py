@@ -26,7 +26,9 @@ class CommandFailed(CommandError, subprocess.CalledProcessError):
 
     def __init__(self, completed: Completed) -> None:
         status = status_words(completed.returncode)
-        CommandError.__init__(self, f"{_shown(completed)}: {status}{_tail(completed)}", completed=completed)
+        # past the classes in between: each would take the others' arguments for its own
+        Exception.__init__(self, f"{_shown(completed)}: {status}{_tail(completed)}")
+        self.completed = completed
         self.returncode: Any = completed.returncode
         self.cmd = _cmd(completed)
         self.output = completed.stdout
@@ -47,7 +49,8 @@ class CommandTimedOut(CommandError, subprocess.TimeoutExpired):
 
     def __init__(self, completed: Completed, timeout: float) -> None:
         text = f"{_shown(completed)}: ended because its timeout of {timeout:g} s passed{_tail(completed)}"
-        CommandError.__init__(self, text, completed=completed)
+        Exception.__init__(self, text)
+        self.completed = completed
         self.cmd = _cmd(completed)
         self.timeout = timeout
         self.output: Any = completed.stdout

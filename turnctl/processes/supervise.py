@@ -351,18 +351,13 @@ class Supervision(Driven):
     # -- what is wanted --------------------------------------------------------------------------------------
 
     def _is_stop_wanted(self) -> bool:
-        return self._asked or (self._owner.stop_wanted() and self._held_until() is None)
-
-    def _held_until(self) -> float | None:
-        """Until when a shield holds the owner's stop back in this context."""
-        held = getattr(self._owner, "held_until", None)
-        return None if held is None else held()
+        return self._asked or (self._owner.stop_wanted() and self._owner.held_until() is None)
 
     def _sooner(self, *times: float | None) -> float | None:
         """The earliest of the times, or the end of a shield that holds a stop back, if that is earlier."""
         found = [at for at in times if at is not None]
         if self._owner.stop_wanted():
-            held = self._held_until()
+            held = self._owner.held_until()
             if held is not None:
                 found.append(held)
         return min(found, default=None)

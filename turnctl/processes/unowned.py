@@ -21,6 +21,9 @@ class Unowned:
     def kill_at(self) -> float | None:
         return None
 
+    def held_until(self) -> float | None:
+        return None
+
     def watch(self, fn: Callable[[], None]) -> Callable[[], None]:  # noqa: ARG002 - there is nothing to tell
         return _nothing
 

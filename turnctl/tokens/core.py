@@ -24,13 +24,13 @@ import time
 from typing import TYPE_CHECKING
 
 from turnctl import points
-from turnctl.records.stops import StopRecord
+from turnctl.records.stops import LEVELS, StopAnswer, StopRecord
 from turnctl.tokens.entries import CANCEL, Entry, Parts, Retirement, adds, answer, derive, outcome_of, read
 from turnctl.tokens.event import release_all
 from turnctl.tokens.scope import unlink
 
 if TYPE_CHECKING:
-    from turnctl.records.stops import Outcome, StopAnswer
+    from turnctl.records.stops import Outcome
 
 __all__ = ["TokenCore"]
 
@@ -58,6 +58,21 @@ class TokenCore:
 
     def _enter(self, record: StopRecord, *, inline: bool = True) -> StopAnswer:
         log = self._log
+        count = len(log)
+        if count == 0 or (count == 1 and type(log[0]) is Parts):
+            log.append(record)
+            points.reach("token.cancel.entered")
+            if len(log) == count + 1:
+                # nobody else has entered anything, so this is the record: the short way to the waiters
+                if record.level != "soft":
+                    self.cancelled = True
+                    points.reach("token.cancel.flagged")
+                if len(log) == count + 1:  # T6: the parts are looked for after the flag has been stored
+                    if count:
+                        self._push(record, LEVELS[record.level], record.grace_s, inline)
+                    return StopAnswer("accepted", record, None, None, *self._ids())
+            self._settle(inline=inline)
+            return answer(log, record, *self._ids())
         first, level, grace, end = read(log)
         if end is not None or (first is not None and not adds(record, level, grace)):
             self._settle(inline=inline)  # T4
@@ -93,16 +108,23 @@ class TokenCore:
             event._flag = True
             if event._waiters is not parts.waiters:
                 release_all(event._waiters)
-        release_all(parts.waiters)
-        for bell in list(parts.bells):
-            bell()
+        if parts.waiters:
+            release_all(parts.waiters)
+        if parts.bells:
+            for bell in list(parts.bells):
+                bell()
 
     def _push(self, first: StopRecord, level: int, grace: float | None, inline: bool) -> None:
         """Carry the stop down the tree, then run inline callbacks. A loop: trees may be deeper than the stack."""
+        self._show()
+        parts = self._parts_now()
+        if parts is None or not (parts.kids or parts.calls):
+            return
         found: list[TokenCore] = [self]
         derived: StopRecord | None = None
         for token in found:
-            token._show()
+            if token is not self:
+                token._show()
             parts = token._parts_now()
             if parts is None or not parts.kids:
                 continue

@@ -65,10 +65,11 @@ def park(done: Callable[[], bool], timeout: float | None, *lists: list[LockType]
                 lock.acquire(True, left)
         finally:
             for waiters in lists:
-                try:
-                    waiters.remove(lock)
-                except ValueError:
-                    pass  # a setter was here first
+                if lock in waiters:  # most often the setter has taken it off, and an exception costs
+                    try:
+                        waiters.remove(lock)
+                    except ValueError:
+                        pass  # a setter was here first
         if done():
             return True
 
@@ -78,7 +79,8 @@ def release_all(waiters: list[LockType]) -> None:
     try:
         _release(waiters)
     finally:
-        _release(waiters)  # E3: the first round may have been cut short by an exception
+        if waiters:
+            _release(waiters)  # E3: the first round may have been cut short by an exception
 
 
 def _release(waiters: list[LockType]) -> None:
@@ -150,12 +152,8 @@ class TurnEvent(threading.Event):
         Not a checkpoint: it returns, also when the turn is stopped. Untimed, it returns False when the event is
         retired unset, since nobody can set it any more.
         """
-        if self._flag:
-            return True
-        if timeout is None:
-            park(self._is_settled, None, self._waiters)
-        else:
-            park(self.is_set, timeout, self._waiters)
+        if not self._flag:
+            park(self._is_settled if timeout is None else self.is_set, timeout, self._waiters)
         return self._flag
 
     def _is_settled(self) -> bool:

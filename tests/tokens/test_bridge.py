@@ -1,0 +1,183 @@
+"""The bridge thread carries the signal to what cannot wait for it, and never outlives its turn unnoticed."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from standins import BOUND, Background, threads_of_ours, until
+
+import turnctl
+
+
+def test_turn_that_needs_none_starts_none() -> None:
+    """A turn without callbacks has no thread, nor a clock's without a limit."""
+    with turnctl.turn("chat") as turn:
+        turn.event.is_set()
+        inside = threads_of_ours()
+        turn.stop()
+
+    assert [] == inside
+    assert [] == threads_of_ours()
+
+
+def test_cancel_starts_no_thread() -> None:
+    """The thread is there from the registration on; a stop adds none."""
+    go = threading.Event()
+    with turnctl.turn() as turn:
+        turn.on_cancel(lambda: go.wait(BOUND))
+        before = threads_of_ours()
+        turn.stop()
+        after = threads_of_ours()
+        go.set()
+
+    assert 1 == len(before)
+    assert before == after
+
+
+def test_all_of_a_turn_share_one_thread() -> None:
+    """Callbacks, watchers and children's callbacks are served by the one bridge."""
+    with turnctl.turn(event=threading.Event()) as turn:
+        turn.on_cancel(print)
+        turn.child().on_cancel(int)
+        turn.watch(lambda: None)
+        inside = threads_of_ours()
+
+    assert [f"turnctl-bridge-{turn.turn_id}"] == inside
+    assert [] == threads_of_ours()
+
+
+def test_end_of_the_turn_is_no_stop() -> None:
+    """The bridge is let go at the end without telling anybody of a stop, and has ended when the turn is over."""
+    told: list[int] = []
+    with turnctl.turn() as turn:
+        turn.on_cancel(lambda: told.append(1))
+        bridge = next(t for t in threading.enumerate() if "turnctl-bridge" in t.name)
+
+    assert [] == told
+    assert not bridge.is_alive()
+
+
+def test_watchers_come_before_callbacks() -> None:
+    """What turnctl carries itself goes first, though it was registered last."""
+    order: list[str] = []
+    with turnctl.turn() as turn:
+        turn.on_cancel(lambda: order.append("callback"))
+        turn.watch(lambda: order.append("watcher") if turn.stop_wanted() else None)
+        turn.stop()
+        assert until(lambda: "callback" in order)
+
+    assert "watcher" == order[0]
+
+
+def test_watcher_is_called_soon_if_a_stop_is_wanted_already() -> None:
+    """It is not too late to watch a stopped turn."""
+    called = threading.Event()
+    with turnctl.turn() as turn:
+        turn.stop()
+        turn.watch(called.set)
+
+        assert called.wait(BOUND)
+
+
+def test_watcher_that_was_undone_is_not_called() -> None:
+    """Its undo holds, and may be called twice."""
+    calls: list[int] = []
+    with turnctl.turn() as turn:
+        undo = turn.watch(lambda: calls.append(1))
+        undo()
+        undo()
+        turn.stop()
+
+    assert [] == calls
+
+
+def test_thread_blocked_in_a_callback_is_named() -> None:
+    """A thread in foreign code cannot be ended: the report counts and names it, and claims no end (promise 5)."""
+    inside, go = threading.Event(), threading.Event()
+
+    def blocks() -> None:
+        inside.set()
+        go.wait(BOUND * 2)
+
+    begun = time.monotonic()
+    with turnctl.turn("chat") as turn:
+        turn.on_cancel(blocks)
+        turn.stop()
+        assert inside.wait(BOUND)
+    took = time.monotonic() - begun
+    report = turn.report
+    go.set()
+
+    assert took < BOUND
+    assert "unproven" == report.execution
+    assert 1 == len(report.alive)
+    assert f"turnctl-bridge-{turn.turn_id}" in report.alive[0]
+    assert "draining" == report.state
+    assert "still alive: thread turnctl-bridge-" in str(report)
+    assert until(lambda: not threads_of_ours())
+
+
+def test_completed_turn_with_a_blocked_thread_claims_no_end() -> None:
+    """A host's clean-up that hangs keeps a completed turn ``finishing``."""
+    inside, go = threading.Event(), threading.Event()
+
+    def blocks() -> None:
+        inside.set()
+        go.wait(BOUND * 2)
+
+    with turnctl.turn() as turn:
+        turn.watch(lambda: blocks() if turn.token.retired else None)
+    report = turn.report
+    go.set()
+
+    assert inside.is_set()
+    assert ("completed", "unproven", "finishing") == (report.outcome, report.execution, report.state)
+    assert until(lambda: not threads_of_ours())
+
+
+@pytest.mark.parametrize("times", [20, 10_000])
+def test_thread_count_is_back_after_many_turns(times: int) -> None:
+    """Turns with bridges, stopped or not, leave the count of threads where it was (promise 5)."""
+    ran: list[int] = []
+    before = threading.active_count()
+    for n in range(times):
+        with turnctl.turn("slot") as turn:
+            if n % 10 == 0 or times < 100:
+                turn.on_cancel(lambda: ran.append(1))
+            if n % 2 == 0:
+                turn.stop()
+
+    assert before == threading.active_count()
+    assert len(range(0, times, 2 if times < 100 else 10)) == len(ran)
+
+
+def test_two_turns_do_not_share_a_thread() -> None:
+    """A callback that blocks in one turn delays no other turn's."""
+    go, ran = threading.Event(), threading.Event()
+    with turnctl.turn() as outer, turnctl.turn(inherit=False) as other:
+        outer.on_cancel(lambda: go.wait(BOUND))
+        other.on_cancel(ran.set)
+        outer.stop()
+        other.stop()
+        independent = ran.wait(BOUND)
+        go.set()
+
+    assert independent
+
+
+def test_bridge_made_by_two_threads_is_one() -> None:
+    """First callbacks registered at the same time start one thread."""
+    gate = threading.Barrier(4)
+    with turnctl.turn() as turn:
+
+        def register() -> None:
+            gate.wait(BOUND)
+            turn.on_cancel(print)
+
+        for one in [Background(register) for _ in range(4)]:
+            one.result()
+        count = len(threads_of_ours())
+
+    assert 1 == count

@@ -1,0 +1,76 @@
+"""What a log means follows from the order of its entries alone."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnctl.records.stops import LEVELS, StopRecord
+from turnctl.tokens.entries import Entry, Parts, Retirement, adds, answer, derive, outcome_of, read
+
+records = st.builds(
+    StopRecord,
+    cause=st.just("user"),
+    level=st.sampled_from(["soft", "cancel", "kill"]),
+    at=st.just(0.0),
+    wall_at=st.just(0.0),
+    grace_s=st.none() | st.floats(0, 9),
+)
+retirements = st.sampled_from(["completed", "failed", "cancelled", "superseded"]).map(Retirement)  # type: ignore[arg-type]
+logs = st.lists(records | retirements | st.builds(Parts), max_size=6)
+
+
+def effective(log: list[Entry]) -> list[StopRecord]:
+    """The stops before the first retirement, told in another way than the product does."""
+    ends = [i for i, entry in enumerate(log) if isinstance(entry, Retirement)]
+    return [entry for entry in log[: ends[0] if ends else None] if isinstance(entry, StopRecord)]
+
+
+@given(logs)
+def test_only_stops_before_the_end_count(log: list[Entry]) -> None:
+    """First stop, highest level and least grace are those before the first retirement (T1, T2)."""
+    stops = effective(log)
+    ends = [entry for entry in log if isinstance(entry, Retirement)]
+    first, level, grace, end = read(log)
+
+    assert (stops[0] if stops else None) is first
+    assert max((LEVELS[s.level] for s in stops), default=0) == level
+    assert min((s.grace_s for s in stops if s.grace_s is not None), default=None) == grace
+    assert (ends[0] if ends else None) is end
+
+
+@given(logs)
+def test_each_request_in_a_log_has_the_answer_of_its_place(log: list[Entry]) -> None:
+    """The first stop is accepted, later ones are told of it, those behind the end that it had ended."""
+    stops = effective(log)
+    for record in [entry for entry in log if isinstance(entry, StopRecord)]:
+        found = answer(log, record, "t", "s")
+        if record in stops:
+            assert ("accepted" if record is stops[0] else "already_cancelled") == found.kind
+            assert stops[0] is found.record
+        else:
+            outcome = outcome_of(stops[0] if stops else None, next(e for e in log if isinstance(e, Retirement)))
+            expected = ("refused", "retired") if outcome == "superseded" else ("already_ended", None)
+            assert expected == (found.kind, found.why)
+            assert outcome == found.outcome
+        assert ("t", "s") == (found.turn_id, found.session_id)
+
+
+@given(logs, records)
+def test_a_request_that_adds_nothing_changes_nothing(log: list[Entry], record: StopRecord) -> None:
+    """What is not worth an entry would have left level and grace as they were."""
+    first, level, grace, end = read(log)
+    if first is not None and end is None and not adds(record, level, grace):
+        assert (first, level, grace) == read([*log, record])[:3]
+
+
+def test_record_of_a_child_names_where_it_came_from() -> None:
+    """The derived record has cause ``parent`` and keeps who, why, when and the parent's record."""
+    record = StopRecord("user", "cancel", 1.0, 2.0, "why", "who", 3.0)
+    found = derive(record, LEVELS["kill"], 0.5, "t1")
+
+    assert ("parent", "kill", 1.0, 2.0, "why", "who") == (
+        found.cause, found.level, found.at, found.wall_at, found.reason, found.by,
+    )  # fmt: skip
+    assert (0.5, "t1") == (found.grace_s, found.source)
+    assert record is found.origin
