@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ import pytest
 import turnctl
 from turnctl.testing import LeakCheck
 
+#: Seconds between the timeout of a test and the end of a run that it could not interrupt.
+LAST_WORD_S = 30
+_STDERR = pytest.StashKey[int]()
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -23,6 +27,31 @@ def pytest_configure(config: pytest.Config) -> None:
     # bin/test with another environment means: test what is installed there, which the checkout must not hide
     if os.environ.get("TURNCTL_TEST_PYTHON") and Path(turnctl.__file__).resolve().is_relative_to(CHECKOUT):
         raise pytest.UsageError(f"{turnctl.__file__} was imported: the checkout, not what is installed")
+
+    # before output is captured for the first test, this still is where people look
+    config.stash[_STDERR] = os.dup(2)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    os.close(config.stash[_STDERR])
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """End the run with all stacks if a test hangs where no signal handler runs.
+
+    Not pytest's faulthandler_timeout: that one goes on after the dump, which reads the stacks of running threads
+    without a lock and has crashed the interpreter. Here nothing is to be lost any more.
+    """
+    marker = item.get_closest_marker("timeout")
+    usual = item.config.getoption("timeout") or item.config.getini("timeout")
+    limit = float(marker.args[0] if marker and marker.args else usual or 0)
+    if limit and not item.config.getoption("usepdb"):
+        faulthandler.dump_traceback_later(limit + LAST_WORD_S, exit=True, file=item.config.stash[_STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_report_header() -> str:

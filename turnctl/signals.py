@@ -21,7 +21,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from turnctl.tokens import registry
 from turnctl.tokens.current import bound
@@ -79,7 +79,7 @@ class SignalStops:
                 signal.signal(number, before)
             self._before.pop(number, None)
 
-    def __enter__(self) -> SignalStops:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -88,7 +88,7 @@ class SignalStops:
 
     def _targets(self) -> list[TurnCore]:
         if self._turn is None:
-            return list(registry.live.values())
+            return registry.all_turns()
         return [] if self._turn.is_over or self._turn._token is None else [self._turn]
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import Token as ResetToken
-from typing import IO, TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from turnctl.errors import BadArgument, CancelledError
 from turnctl.tokens import registry
-from turnctl.tokens.current import current_token
+from turnctl.tokens.current import bound, current_token
 from turnctl.tokens.ending import finish, judge
 from turnctl.tokens.frames import calls_the_body
 from turnctl.tokens.scope import rebind, unbind
@@ -46,6 +46,7 @@ class Turn(TurnCore):
     # -- begin and end ----------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
+        self._is_framed = True
         token = self.begin()
         self._reset = rebind(token)
         return self
@@ -194,9 +195,7 @@ def end_turn(token: TurnToken | Turn, outcome: Outcome = "completed", *, error: 
     if isinstance(token, Turn):
         target: TurnCore | None = token
     elif isinstance(token, TurnToken):
-        target = registry.live.get(token.turn_id)
-        if target is not None and target.token is not token:
-            target = None
+        target = token._turn
     else:
         raise BadArgument(f"end_turn() needs the token that begin_turn() returned, not {token!r}")
     if target is None or target.is_over:
@@ -204,9 +203,18 @@ def end_turn(token: TurnToken | Turn, outcome: Outcome = "completed", *, error: 
     if isinstance(target, Turn) and target._reset is not None:
         reset, target._reset = target._reset, None
         unbind(reset, target.token)
+        _unbind_left_behind()
     decided = not target.token.retired
     finish(target, judge(target, error).outcome if error is not None else outcome)
     return decided
+
+
+def _unbind_left_behind() -> None:
+    """Bind nothing rather than the token of a turn that ``begin_turn`` began and nobody ended: it would raise in
+    everything that this context does later."""
+    now = bound.get()
+    if isinstance(now, TurnToken) and now.retired and (now._turn is None or not now._turn._is_framed):
+        bound.set(None)
 
 
 class TurnResult(Generic[T]):
@@ -261,7 +269,7 @@ def run_turn(
     try:
         with made:
             value = fn(*args, **kwargs)
-    except Exception as caught:
+    except Exception as caught:  # noqa: BLE001 - kept in the result
         error = caught
     return TurnResult(made, value, error)
 

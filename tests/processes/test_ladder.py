@@ -102,9 +102,7 @@ def test_pauses_grow_to_a_limit() -> None:
         st.tuples(st.floats(0, 2), st.integers(0, 3), st.integers(0, 3), st.none() | st.floats(0, 20)), max_size=40
     ),
 )
-def test_ladder_keeps_its_invariants(
-    grace: float, events: list[tuple[float, int, int, float | None]]
-) -> None:
+def test_ladder_keeps_its_invariants(grace: float, events: list[tuple[float, int, int, float | None]]) -> None:
     """In any order of facts: one ask at most, none after KILL, no KILL before its time, done only when empty."""
     ladder = Ladder(kill_at=grace)
     now, earliest, moves = 0.0, grace, []

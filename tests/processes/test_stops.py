@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -100,7 +101,8 @@ def test_ignored_term_is_killed_after_the_grace(owner: FakeTurn, gate: Gate) -> 
     asked, killed = partial.outcome.signals
 
     assert ("SIGTERM", "SIGKILL", "group", "group") == (asked.signal, killed.signal, asked.scope, killed.scope)
-    assert 0.3 <= killed.after_s - asked.after_s < BOUND
+    # the grace counts from the stop, which was a moment before the signal
+    assert 0.2 <= killed.after_s - asked.after_s < BOUND
     assert (-signal.SIGKILL, 3, 3) == (partial.returncode, partial.outcome.ended, partial.outcome.killed)
     assert [] == alive(tag)
 
@@ -109,7 +111,8 @@ def test_no_grace_kills_at_once(owner: FakeTurn, gate: Gate) -> None:
     """A grace of 0 asks nobody."""
     partial = stopped(owner, gate, f"trap '' TERM; echo > {gate}; sleep 60; sleep 60", grace_s=0)
 
-    assert ["SIGKILL"] == signals(partial.outcome)
+    # once more, if something was born between the look and the KILL
+    assert {"SIGKILL"} == set(signals(partial.outcome))
 
 
 def test_escalation_shortens_the_grace(owner: FakeTurn, gate: Gate) -> None:
@@ -145,9 +148,7 @@ def test_repeated_stop_does_not_extend(owner: FakeTurn, gate: Gate) -> None:
 def test_own_grace_is_the_shorter_one(owner: FakeTurn, gate: Gate) -> None:
     """A command's own grace ends before the turn's, where it is shorter."""
     with timed() as passed:
-        partial = stopped(
-            owner, gate, f"trap '' TERM; echo > {gate}; sleep 60; sleep 60", grace_s=60, grace="100ms"
-        )
+        partial = stopped(owner, gate, f"trap '' TERM; echo > {gate}; sleep 60; sleep 60", grace_s=60, grace="100ms")
 
     assert BOUND > passed()
     assert ["SIGTERM", "SIGKILL"] == signals(partial.outcome)
@@ -233,7 +234,7 @@ def test_session_leader_below_is_still_a_descendant(owner: FakeTurn, gate: Gate)
 def test_sessions_below_sessions_end(owner: FakeTurn, gate: Gate) -> None:
     """Each level of a chain of sessions that ignore TERM is ended."""
     tag = nap()
-    inner = f"trap \"\" TERM; echo > {gate}; {tag}; true"
+    inner = f'trap "" TERM; echo > {gate}; {tag}; true'
     command = f"setsid sh -c 'setsid sh -c '\\''{inner}'\\'' & wait' & wait"
     partial = stopped(owner, gate, command, grace_s=0.3)
 
@@ -330,9 +331,7 @@ def test_closed_output_can_be_stopped(owner: FakeTurn, gate: Gate) -> None:
 
 def test_stop_cuts_a_character_and_still_raises(owner: FakeTurn, gate: Gate) -> None:
     """Output that ends amid a character does not turn the stop into a decoding error."""
-    partial = stopped(
-        owner, gate, f"printf 'ab\\303'; echo > {gate}; sleep 60; true", encoding="utf-8"
-    )
+    partial = stopped(owner, gate, f"printf 'ab\\303'; echo > {gate}; sleep 60; true", encoding="utf-8")
 
     assert "ab\ufffd" == partial.stdout
 
@@ -433,9 +432,7 @@ def test_stop_and_timeout_seen_together(owner: FakeTurn) -> None:
 
 def test_stop_while_the_timeout_is_carried_out(owner: FakeTurn, gate: Gate) -> None:
     """A stop during the ladder of a timeout: both are told, and the earlier of the two graces holds."""
-    call = Background(
-        lambda: run(owner, "trap '' TERM; sleep 60; sleep 60", shell=True, timeout=0.2, grace=60)
-    )
+    call = Background(lambda: run(owner, "trap '' TERM; sleep 60; sleep 60", shell=True, timeout=0.2, grace=60))
     with pause_at("processes.ladder.asked") as asked:
         assert asked.reached.wait(BOUND)
         asked.release()
@@ -451,9 +448,7 @@ def test_stop_while_the_timeout_is_carried_out(owner: FakeTurn, gate: Gate) -> N
 
 def test_timeout_while_the_stop_is_carried_out(owner: FakeTurn, gate: Gate) -> None:
     """A timeout that passes during the ladder of a stop changes nothing."""
-    partial = stopped(
-        owner, gate, f"trap '' TERM; echo > {gate}; sleep 60; sleep 60", grace_s=0.5, timeout=0.4
-    )
+    partial = stopped(owner, gate, f"trap '' TERM; echo > {gate}; sleep 60; sleep 60", grace_s=0.5, timeout=0.4)
 
     assert (False, True) == (partial.outcome.timed_out, partial.outcome.stopped)
 
@@ -463,7 +458,7 @@ def test_shield_holds_a_stop_back(owner: FakeTurn, tmp_path: Path) -> None:
     owner.stop()
     owner.held = float("inf")
     done = run(owner, ["echo", "clean"])
-    owner.held = __import__("time").monotonic() + 0.2
+    owner.held = time.monotonic() + 0.2
     with timed() as passed, pytest.raises(CancelledError) as caught:
         run(owner, ["sleep", "60"])
 
@@ -493,6 +488,7 @@ def test_stop_leaves_another_turn_alone(gates: Callable[[], Gate]) -> None:
         tag = nap()
         lasting = Background(lambda: run(other, f"echo > {ready}; {tag}; true", shell=True))
         ready.wait()
+        assert until(lambda: len(alive(tag)) == 2)
         before = alive(tag)
         again = gates()
         for _ in range(100):

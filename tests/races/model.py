@@ -28,6 +28,8 @@ class Tok(NamedTuple):
     follows: tuple[str, ...] = ()
     is_turn: bool = False
     session: str | None = None
+    outer: str | None = None  # the turn whose frame it was begun in
+    framed: bool = True  # held by a ``with``
     gate: bool = False  # somebody is ending it
     ending: bool = False  # decided by its own end, and what it owned is being ended
     over: bool = False
@@ -54,6 +56,7 @@ class Op(NamedTuple):
     session: str | None = None
     policy: str = "displace"
     parents: tuple[str, ...] = ()
+    framed: bool = True
 
 
 class Done(NamedTuple):
@@ -109,8 +112,7 @@ def _stop(world: World, name: str, op: Op) -> tuple[World, Answer]:
         return world, Answer("already_ended", tok.record, tok.outcome)
     kind = "already_cancelled" if tok.record else "accepted"
     record = tok.record or (op.cause, op.reason)
-    world = _press(world, name, record, LEVELS[op.level], op.grace)
-    return _push(world, name), Answer(kind, record)
+    return _press(world, name, record, LEVELS[op.level], op.grace), Answer(kind, record)
 
 
 def _press(world: World, name: str, record: Label, level: int, grace: float | None) -> World:
@@ -127,13 +129,19 @@ def _press(world: World, name: str, record: Label, level: int, grace: float | No
 def _push(world: World, name: str) -> World:
     """A stop reaches what follows the token, with cause ``parent`` and its own reason, and what follows that."""
     tok = world.tokens[name]
-    assert tok.record is not None
+    if tok.record is None:
+        return world
     for kid in list(world.tokens):
         if name in world.tokens[kid].follows:
-            world = _press(world, kid, ("parent", tok.record[1]), tok.level, tok.grace)
-            if world.tokens[kid].record is not None:
-                world = _push(world, kid)
+            world = _push(_press(world, kid, ("parent", tok.record[1]), tok.level, tok.grace), kid)
     return world
+
+
+def _told(world: World, name: str, result: Any) -> tuple[World, Any]:
+    """Before it is answered, a request sees to it that the stop has reached what follows: one more step."""
+    if any(name in tok.follows for tok in world.tokens.values()):
+        return world, ("push", name, result)
+    return world, Done(result)
 
 
 def _stop_turn(world: World, name: str, op: Op) -> tuple[World, Answer]:
@@ -146,42 +154,38 @@ def _stop_turn(world: World, name: str, op: Op) -> tuple[World, Answer]:
 
 def _cancel(world: World, op: Op, pc: Any) -> Steps:
     world, answer = _stop(world, op.name, op)
-    yield world, Done(answer)
+    yield _told(world, op.name, answer)
 
 
 def _set(world: World, op: Op, pc: Any) -> Steps:
     world, _ = _stop(world, op.name, op._replace(cause="event", reason="event set", level="cancel", grace=None))
-    yield world, Done(None)
+    yield _told(world, op.name, None)
 
 
 def _stop_by_turn(world: World, op: Op, pc: Any) -> Steps:
     world, answer = _stop_turn(world, op.name, op)
-    yield world, Done(answer)
+    yield _told(world, op.name, answer)
 
 
 def _stop_by_id(world: World, op: Op, pc: Any) -> Steps:
-    if pc == 0:
-        if op.name not in world.tokens or world.tokens[op.name].over:
-            yield world, Done(Answer("refused", why="no_turn"))
-        else:
-            yield world, ("found", op.name)
+    if pc != 0:
+        yield from _stop_by_turn(world, op._replace(name=pc[1]), pc)
+    elif op.name not in world.tokens or world.tokens[op.name].over:
+        yield world, Done(Answer("refused", why="no_turn"))
     else:
-        world, answer = _stop_turn(world, pc[1], op)
-        yield world, Done(answer)
+        yield world, ("found", op.name)
 
 
 def _stop_by_session(world: World, op: Op, pc: Any) -> Steps:
-    if pc == 0:
-        holder = world.slots.get(op.name)
-        if holder is None:
-            yield world, Done(Answer("refused", why="no_turn"))
-        elif op.expected is not None and holder != op.expected:
-            yield world, Done(Answer("refused", why="retired"))
-        else:
-            yield world, ("found", holder)
+    holder = world.slots.get(op.name)
+    if pc != 0:
+        yield from _stop_by_turn(world, op._replace(name=pc[1]), pc)
+    elif holder is None:
+        yield world, Done(Answer("refused", why="no_turn"))
+    elif op.expected is not None and holder != op.expected:
+        yield world, Done(Answer("refused", why="retired"))
     else:
-        world, answer = _stop_turn(world, pc[1], op)
-        yield world, Done(answer)
+        yield world, ("found", holder)
 
 
 # -- ends -----------------------------------------------------------------------------------------------------
@@ -206,6 +210,7 @@ def _end(world: World, op: Op, pc: Any) -> Steps:
         world, won = _decide(world, op.name, op.outcome)
         yield world, ("rest", won)
     elif pc[0] == "rest":
+        world = _push(world, op.name)
         yield world.having(op.name, ending=True), ("leave", pc[1])
     else:
         yield _leave(world, op.name), Done(pc[1])
@@ -243,15 +248,25 @@ def _child(world: World, op: Op, pc: Any) -> Steps:
 def _begin(world: World, op: Op, pc: Any) -> Steps:
     name, session = op.name, op.session
     if pc == 0:
-        outer = [p for p in op.parents if not world.tokens[p].over]
-        if session is not None and any(world.tokens[p].session == session for p in outer):
-            yield world, Done(("busy", outer[0]))
-            return
-        if any(world.tokens[p].outcome is not None for p in outer):
-            yield world, Done("over")
-            return
-        world = world.having(name, is_turn=True, session=session, follows=tuple(outer))
-        for parent in map(world.tokens.__getitem__, outer):
+        outer = next((p for p in op.parents if not world.tokens[p].over), None)
+        while outer is not None and session is not None:
+            enclosing = world.tokens[outer]
+            if enclosing.session != session or enclosing.framed:
+                break
+            outer = enclosing.outer  # left behind without a ``with``: it is there to be displaced
+        holder = outer
+        while holder is not None and session is not None:
+            if world.tokens[holder].session == session:
+                yield world, Done(("busy", holder))
+                return
+            holder = world.tokens[holder].outer
+        world = world.having(name, is_turn=True, session=session, outer=outer, framed=op.framed)
+        if outer is not None:
+            parent = world.tokens[outer]
+            if parent.outcome is not None:
+                yield world, ("undo", "over")
+                return
+            world = world.having(name, follows=(outer,))
             if parent.record is not None:
                 world = _press(world, name, ("parent", parent.record[1]), parent.level, parent.grace)
         yield world, "claim"
@@ -261,7 +276,7 @@ def _begin(world: World, op: Op, pc: Any) -> Steps:
             yield (world if session is None else world.holding(session, name)), Done("begun")
         elif op.policy == "refuse":
             yield world, ("undo", ("busy", holder))
-        elif op.policy == "wait":
+        elif op.policy == "wait" or (op.policy == "retire" and world.tokens[holder].ending):
             return  # not before the slot is free
         else:
             yield world, (op.policy, holder)
@@ -274,6 +289,7 @@ def _begin(world: World, op: Op, pc: Any) -> Steps:
         world, _ = _stop(world, pc[1], Op("cancel", pc[1], reason=f"displaced by turn {name}", cause="displaced"))
         yield world, ("displaced", pc[1])
     elif pc[0] in ("retire", "displaced"):
+        world = _push(world, pc[1])
         world, _ = _decide(world, pc[1], "superseded" if pc[0] == "retire" else "cancelled")
         yield world, ("free", pc[1])
     else:
@@ -323,6 +339,8 @@ _STEPS: dict[str, Callable[[World, Op, Any], Steps]] = {
 
 def advance(world: World, op: Op, pc: Any) -> list[tuple[World, Any]]:
     """Each way in which ``op`` can take its next step; ``pc`` is 0 at its start. None: it has to wait."""
+    if isinstance(pc, tuple) and pc[0] == "push":
+        return [(_push(world, pc[1]), Done(pc[2]))]
     return list(_STEPS[op.kind](world, op, pc))
 
 

@@ -42,19 +42,24 @@ class Stage:
     def _begin(self, op: Op) -> Any:
         made = turnctl.turn(op.session, turn_id=op.name, on_busy=op.policy, grace=9)
 
-        def begin() -> CancelToken:
+        def begin() -> None:
             for parent in op.parents:
                 bound.set(self.tokens[parent])
-            return made.begin()
+            if op.framed:
+                made.__enter__()
+            else:
+                made.begin()
 
         try:
-            token = Context().run(begin)
+            Context().run(begin)
+            return "begun"
         except turnctl.SessionBusy as error:
             return "busy", error.turn_id
         except turnctl.TurnOver:
             return "over"
-        self.turns[op.name], self.tokens[op.name] = made, token
-        return "begun"
+        finally:
+            if made._token is not None:
+                self.turns[op.name], self.tokens[op.name] = made, made.token
 
     def _child(self, op: Op) -> Any:
         parents = [self.tokens[p] for p in op.parents]

@@ -20,7 +20,6 @@ from turnctl.errors import CancelledError, TurnOver
 from turnctl.tokens.activities import Activity, Owned
 
 
-
 class FakeTurn:
     """An owner of commands that a test stops and ends by hand; leaving its ``with`` ends what is left."""
 

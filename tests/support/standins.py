@@ -115,8 +115,3 @@ class Thing:
 
     def outcome(self) -> Any:
         return self._outcome
-
-
-def threads_of_ours() -> list[str]:
-    """The names of the threads that turnctl has running."""
-    return sorted(t.name for t in threading.enumerate() if t.name.startswith("turnctl-"))

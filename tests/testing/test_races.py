@@ -112,13 +112,14 @@ def test_held_thread_goes_on_by_itself_in_the_end(monkeypatch: pytest.MonkeyPatc
 def test_call_runs_once_on_the_thread_that_arrives() -> None:
     """call_at runs its function there, once, and what it raises is raised at the point."""
     seen: list[int] = []
+    nothing: dict[str, int] = {}
     with call_at("here", lambda: seen.append(threading.get_ident())):
         points.reach("elsewhere")
         points.reach("here")
         points.reach("here")
 
     assert [threading.get_ident()] == seen
-    with pytest.raises(KeyError), call_at("here", lambda: {}["missing"]):
+    with pytest.raises(KeyError), call_at("here", lambda: nothing["missing"]):
         points.reach("here")
 
 

@@ -279,7 +279,7 @@ def test_parked_thread_never_runs(way: str) -> None:
         time.sleep(0.25)
         after = {i: switches(i) for i in watched if i}
         if way == "busy session":
-            for one in list(registry.live.values()):
+            for one in registry.all_turns():
                 one.cancel()
         turn.stop()
         thread.error()

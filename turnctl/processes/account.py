@@ -49,9 +49,7 @@ class Account:
         if text not in self.notes:
             self.notes.append(text)
 
-    def verdict(
-        self, returncode: int | None
-    ) -> tuple[Literal["abandoned", "cancelled", "completed", "unknown"], str]:
+    def verdict(self, returncode: int | None) -> tuple[Literal["abandoned", "cancelled", "completed", "unknown"], str]:
         """How the activity ended, and in words. What was killed by a stop is cancelled, never failed."""
         status = status_words(returncode)
         if self.survivors:
@@ -71,8 +69,7 @@ class Account:
         notes = list(self.notes)
         if leader.ended and leader.returncode is None:
             notes.append(
-                "the exit status is not known: another part of this program reaped the process, or it "
-                "ignores SIGCHLD"
+                "the exit status is not known: another part of this program reaped the process, or it ignores SIGCHLD"
             )
         return ProcessOutcome(
             pid=leader.pid,

@@ -79,9 +79,7 @@ def run(
         shell=shell,
         cwd=cwd,
         env=env,
-        stdin="pipe"
-        if source is not None
-        else read_stream(stdin, "null", what="stdin", allowed=("null", "inherit")),
+        stdin="pipe" if source is not None else read_stream(stdin, "null", what="stdin", allowed=("null", "inherit")),
         stdout=read_stream(stdout, default, what="stdout", allowed=("pipe", "null", "inherit")),
         stderr=_stderr(stderr, default, merge_stderr),
         timeout=timeout,
@@ -183,9 +181,7 @@ def _stderr(stderr: Stream, default: str, merge: bool) -> int | str:
     return "stdout"
 
 
-def _completed(
-    supervision: Supervision, out: Capture | None, err: Capture | None, coding: Coding | None
-) -> Completed:
+def _completed(supervision: Supervision, out: Capture | None, err: Capture | None, coding: Coding | None) -> Completed:
     outcome = supervision.outcome()
     assert outcome is not None
     cut = supervision.interrupted or outcome.timed_out

@@ -16,6 +16,7 @@ import math
 import os
 import select
 from collections import deque
+from collections.abc import Callable
 from time import monotonic
 from typing import Protocol
 
@@ -60,42 +61,59 @@ class Capture:
 
 
 class Source:
-    """What is still to be written to a command's stdin. ``feed`` may be called from another thread than the
-    loop.
-    """
+    """What is still to be written to a command's stdin, for one writer at a time besides the loop that takes it."""
 
-    __slots__ = ("_parts", "broken", "closing", "size")
+    __slots__ = ("_changed", "_fed", "_parts", "_taken", "closing", "is_broken")
 
-    def __init__(self, data: bytes | memoryview = b"", *, closing: bool) -> None:
+    def __init__(
+        self, data: bytes | memoryview = b"", *, closing: bool, changed: Callable[[], None] | None = None
+    ) -> None:
         self._parts: deque[memoryview] = deque()
-        #: bytes that wait to be taken by the command
-        self.size = 0
+        # two counts with one writer each: a sum that both sides change would need a lock
+        self._fed = 0
+        self._taken = 0
+        self._changed = changed
+        #: nothing more will be fed
         self.closing = closing
         #: the command has closed its stdin, or is gone
-        self.broken = False
+        self.is_broken = False
         if data:
             self.feed(data)
 
     def feed(self, data: bytes | memoryview) -> None:
         view = memoryview(data).cast("B")
         if len(view):
-            self.size += len(view)
+            self._fed += len(view)
             self._parts.append(view)
 
     @property
+    def size(self) -> int:
+        """Bytes that wait to be taken by the command."""
+        return self._fed - self._taken
+
+    @property
     def is_done(self) -> bool:
-        return self.broken or (self.closing and not self._parts)
+        return self.is_broken or (self.closing and not self._parts)
 
     def next(self) -> memoryview | None:
         return self._parts[0][:CHUNK] if self._parts else None
 
     def took(self, count: int) -> None:
-        self.size -= count
+        self._taken += count
         rest = self._parts[0][count:]
         if len(rest):
             self._parts[0] = rest
         else:
             self._parts.popleft()
+        self._tell()
+
+    def give_up(self) -> None:
+        self.is_broken = True
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._changed is not None:
+            self._changed()
 
 
 class Pump:
@@ -143,7 +161,7 @@ class Pump:
         self._choose(full_too)
         timeout = -1
         if until is not None:
-            timeout = min(max(0, math.ceil((until - monotonic()) * 1000)), _LONGEST_MS)
+            timeout = math.ceil(min(max(0.0, (until - monotonic()) * 1000), _LONGEST_MS))
         ready = []
         for fd, _ in self._poll.poll(timeout):
             if fd in self._watched:
@@ -198,20 +216,20 @@ class Pump:
         part = source.next()
         try:
             if part is None:
-                source.broken = True  # woken without anything to write: the far end is closed
+                source.give_up()  # woken without anything to write: the far end is closed
             else:
                 source.took(os.write(fd, part))
         except BlockingIOError:
             return
         except OSError:
-            source.broken = True  # the command reads no more, which is its right
+            source.give_up()  # the command reads no more, which is its right
         if source.is_done:
             self._close_source()
 
     def _close_source(self) -> None:
         if self._source is not None:
             fd, source = self._source
-            source.broken = True
+            source.give_up()
             self._source = None
             self._set(fd, 0)
             os.close(fd)

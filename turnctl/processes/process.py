@@ -37,7 +37,7 @@ class Process:
         self._owner = owner
         self._coding = coding
         self._changed = threading.Condition()
-        self._source = Source(closing=False) if spec.stdin == "pipe" else None
+        self._source = Source(closing=False, changed=self._notify) if spec.stdin == "pipe" else None
         #: the lines of each stream, None where it is not captured
         self.stdout = self._lines() if spec.stdout == "pipe" else None
         self.stderr = self._lines() if spec.stderr == "pipe" else None
@@ -110,11 +110,12 @@ class Process:
         self._owner.check()
         if source.closing:
             raise TurnctlError(f"the stdin of {self!r} has been closed; nothing more can be written to it")
-        if not source.broken:
-            source.feed(data)
+        if not source.is_broken:
+            with self._changed:
+                source.feed(data)
             self._supervision.wake()
-            self._wait_until(lambda: source.broken or source.size <= CHUNK, None)
-        if source.broken:
+            self._wait_until(lambda: source.is_broken or source.size <= CHUNK, None)
+        if source.is_broken:
             raise BrokenPipeError(f"{self!r} reads no more of its stdin")
 
     def close_stdin(self) -> None:

@@ -57,9 +57,7 @@ def start(spec: Spec) -> Started:
         for fd in ours.values():
             os.close(fd)
         if isinstance(error, FileNotFoundError) and _looks_like_a_line(spec, error):
-            error.add_note(
-                "a command given as one string is the name of a program; pass a list, or shell=True"
-            )
+            error.add_note("a command given as one string is the name of a program; pass a list, or shell=True")
         raise
     finally:
         for fd in theirs:
@@ -120,6 +118,4 @@ def _kill_child(pid: int) -> None:
 
 
 def _looks_like_a_line(spec: Spec, error: FileNotFoundError) -> bool:
-    return (
-        not spec.shell and isinstance(spec.given, str) and " " in spec.given and error.filename == spec.given
-    )
+    return not spec.shell and isinstance(spec.given, str) and " " in spec.given and error.filename == spec.given

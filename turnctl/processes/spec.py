@@ -161,7 +161,6 @@ def read_stream(given: Stream, default: str, *, what: str, allowed: tuple[str, .
         return given.fileno()
     if word not in allowed:
         raise BadArgument(
-            f"{what}={given!r} is not possible here; use one of {', '.join(allowed)}, or an open file or "
-            "descriptor"
+            f"{what}={given!r} is not possible here; use one of {', '.join(allowed)}, or an open file or descriptor"
         )
     return word

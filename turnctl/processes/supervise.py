@@ -42,8 +42,6 @@ SILENCE_S = 0.2
 DRAINING_S = 1.0
 #: what leftovers may add to the output after the main process has ended
 DRAINING_BYTES = 8 * 1024 * 1024
-#: a command that took longer may have seen the pids go round
-BRIEF_S = 1.0
 #: how often the status of a traced process is asked for, which its tracer may hold back
 TRACED_PAUSE_S = 0.05
 
@@ -253,12 +251,9 @@ class Supervision(Driven):
 
     def _settle(self, now: float) -> float | None:
         """The main process has ended by itself and its output is in: is anything left?"""
-        brief = self._exited_at - self.account.started_at < BRIEF_S
-        left = self._tree.leftovers(brief=brief)
+        left = self._tree.leftovers()
         if self._pump.is_reading:
-            self.account.note(
-                "the output was still held open when the command had ended, and was read no further"
-            )
+            self.account.note("the output was still held open when the command had ended, and was read no further")
         if not left:
             self._finish([])
             return None

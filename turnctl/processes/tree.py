@@ -19,6 +19,7 @@ import os
 import signal
 from collections import defaultdict
 from collections.abc import Iterable
+from time import monotonic
 from typing import Literal
 
 from turnctl.processes.leader import Leader, open_pidfd
@@ -31,6 +32,8 @@ __all__ = ["Reached", "Tree"]
 MOST_HELD = 64
 #: numbers looked at one by one before the whole table is read instead
 FEW_NUMBERS = 64
+#: a command that runs longer may have seen the pids go all the way round
+YOUNG_S = 1.0
 
 #: who a signal was sent to: the group by its number, or a process by its pid
 Reached = tuple[Literal["group", "process"], int]
@@ -48,6 +51,7 @@ class Tree:
         self._killed: dict[Identity, str] = {}
         self._held: dict[Identity, int] = {}
         self._adopted: list[int] = []
+        self._young_until = monotonic() + YOUNG_S
         self.is_blind = not is_readable()
 
     # -- finding ---------------------------------------------------------------------------------------------
@@ -86,6 +90,7 @@ class Tree:
         number = self.leader.pid
         roots = []
         proved = self.leader.is_held() or (self.leader.fd is not None and self.leader.signal_group(0))
+        proved = proved or self._is_young()
         for (pid, start), before in self._known.items():
             now = table.get(pid)
             if now is not None and now.start == start:
@@ -105,15 +110,20 @@ class Tree:
             return []
         return [Entry(self.leader.pid, os.getpid(), self.leader.pid, self.leader.pid, "?", 0, b"")]
 
-    def leftovers(self, *, brief: bool) -> list[Entry]:
+    def leftovers(self) -> list[Entry]:
         """What lives on after the main process has ended by itself.
 
-        ``brief`` says that the command has not run long enough for pids to have gone round; then a look at
-        the few numbers given out since its start may spare the whole reading, with the same answer.
+        Right after the start a look at the few numbers given out since then may spare the whole reading, with the
+        same answer.
         """
-        if brief and not self._known and self._nothing_since_start():
+        if not self._known and self._is_young() and self._nothing_since_start():
             return []
         return self.members()
+
+    def _is_young(self) -> bool:
+        """Whether pids cannot have gone all the way round since the start, so that the number is not used again."""
+        last = last_pid()
+        return monotonic() < self._young_until and last is not None and last >= self.leader.pid
 
     def _nothing_since_start(self) -> bool:
         last = last_pid()

@@ -36,9 +36,7 @@ class Wakeup:
         with self._lock:
             if self._write >= 0:
                 try:
-                    os.write(
-                        self._write, b"\1\0\0\0\0\0\0\0"
-                    )  # an eventfd takes eight bytes, a pipe any number
+                    os.write(self._write, b"\1\0\0\0\0\0\0\0")  # an eventfd takes eight bytes, a pipe any number
                 except BlockingIOError:
                     pass  # full, hence readable already
 

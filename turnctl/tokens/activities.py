@@ -159,6 +159,11 @@ class Activities:
         """Whether anything was admitted."""
         return bool(self._admitted)
 
+    @property
+    def owns_something(self) -> bool:
+        """Whether there is an open activity that only the turn's end would end."""
+        return any(a.is_open and a.owned is not None for a in self.all())
+
     def all(self) -> list[Activity]:
         """A snapshot, oldest first."""
         return list(self._admitted)

@@ -9,6 +9,7 @@ way round the bridge thread sets the host's event, never the canceller: ``Event.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from turnctl.errors import BadArgument, EventMisuse
@@ -24,11 +25,12 @@ __all__ = ["Adopted", "adopt"]
 class Adopted:
     """A plain event joined to a turn; ``release`` is what the event's condition calls on a set."""
 
-    __slots__ = ("event", "turn")
+    __slots__ = ("event", "turn", "unwatch")
 
     def __init__(self, event: threading.Event, turn: TurnCore) -> None:
         self.event = event
         self.turn = turn
+        self.unwatch: Callable[[], None] | None = None
 
     def release(self) -> None:
         """Trip the turn. Called by ``Event.set()`` with the event's lock held: takes nothing, calls nobody."""
@@ -37,9 +39,14 @@ class Adopted:
         turn.bridge.ring()
 
     def carry(self) -> None:
-        """Set the host's event if the turn was stopped; on the bridge thread only."""
-        if self.turn.token.cancelled and not self.event.is_set():
+        """Set the host's event if the turn was stopped; on the bridge thread only. Watches no longer than needed."""
+        token = self.turn.token
+        if token.cancelled:
+            token._settle()  # runs the inline callbacks that could not be run under the event's lock
+        if token.cancelled and not self.event.is_set():
             self.event.set()
+        if (token.cancelled or token.retired) and self.unwatch is not None:
+            self.unwatch()
 
     def leave(self) -> None:
         """Take the bell out of the event's queue; a later set then reaches nobody."""
@@ -64,7 +71,7 @@ def adopt(event: threading.Event, turn: TurnCore) -> Adopted | None:
         return None
     check_event(event)
     adopted = Adopted(event, turn)
-    turn.bridge.watch(token, adopted.carry)
+    adopted.unwatch = turn.bridge.watch(token, adopted.carry)
     event._cond._waiters.append(adopted)  # type: ignore[attr-defined]
     if event.is_set():
         token.cancel("event set", cause="event")
@@ -77,7 +84,7 @@ def check_event(event: object) -> None:
         return
     if not isinstance(event, threading.Event):
         raise BadArgument(
-            f"event must be a threading.Event or a TurnEvent, not {type(event).__name__}; for anything else call "
+            f"event must be a threading.Event or a TurnEvent, not {_kind(event)}; for anything else call "
             "turn.stop() from its own callback"
         )
     if not hasattr(getattr(event, "_cond", None), "_waiters"):
@@ -85,3 +92,7 @@ def check_event(event: object) -> None:
             f"{event!r} has no queue of waiters to join, so it cannot be watched without polling; hand in a "
             "turnctl.TurnEvent"
         )
+
+
+def _kind(event: object) -> str:
+    return f"{type(event).__module__}.{type(event).__qualname__}"

@@ -20,9 +20,11 @@ import weakref
 from _queue import SimpleQueue
 from _thread import allocate_lock
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from turnctl.tokens.callbacks import Registration
     from turnctl.tokens.token import CancelToken
 
 __all__ = ["Bridge"]
@@ -91,26 +93,23 @@ class Bridge:
             done = self._round()
             if last:
                 return
-            if done and not self.of_turn:
-                # all have tripped and all was run: give the thread up, and *then* look whether more has come
+            if done:
+                # nothing can become due any more: give the thread up, and *then* look whether more has come
                 self._gate.release()
                 if self._queue.empty() or not self._gate.acquire(False):
                     return
 
     def _round(self) -> bool:
-        """Run what is due; whether nothing can become due any more."""
-        for fn in list(self._watchers.values()):
-            fn()
-        done = True
-        for ref in list(self._served):
-            token = ref()
-            if token is None:
-                continue
-            if token.cancelled:
-                for registration in list(token._grow().calls):
-                    registration._run_once()
-            done = done and token.cancelled and not token._grow().calls
-        return done
+        """Run all that is due; whether nothing can become due any more."""
+        while True:
+            for fn in list(self._watchers.values()):
+                fn()
+            found = [token for ref in list(self._served) if (token := ref()) is not None]
+            due = [call for token in found if token.cancelled for call in list(token._grow().calls)]
+            if not due:
+                return not self._watchers and all(token.cancelled or token.retired for token in found)
+            for registration in sorted(due, key=attrgetter("order")):
+                registration._run_once()
 
     def finish(self, timeout: float = 0.0) -> bool:
         """End the thread after one more round, waiting at most ``timeout`` seconds; whether it has ended.

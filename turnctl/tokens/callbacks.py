@@ -5,18 +5,22 @@ Invariant C1: who takes a registration off the token's list runs it; ``dict.pop`
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from turnctl import points
+from turnctl.clock import parse_duration
 from turnctl.tokens.event import TurnEvent
 
 if TYPE_CHECKING:
     from turnctl.tokens.token import CancelToken
 
 __all__ = ["Registration"]
+
+_order = itertools.count()
 
 
 class Registration:
@@ -25,10 +29,11 @@ class Registration:
     ``error`` is the exception it raised, if it did; that is reported and never reaches the canceller.
     """
 
-    __slots__ = ("_context", "_done", "_fn", "_runner", "_token", "error", "inline")
+    __slots__ = ("_context", "_done", "_fn", "_runner", "_token", "error", "inline", "order")
 
     def __init__(self, token: CancelToken, fn: Callable[[], object], *, inline: bool) -> None:
         self.inline = inline
+        self.order = next(_order)
         self.error: BaseException | None = None
         self._token = token
         self._fn = fn
@@ -45,8 +50,7 @@ class Registration:
             try:
                 # a context can be entered once at a time; this one is ours alone
                 self._context.run(self._fn)
-            except BaseException as error:
-                # kept for the report: a callback's failure is not the canceller's
+            except BaseException as error:  # noqa: BLE001 - kept for the report, it is not the canceller's
                 self.error = error
                 self._token._note_failure(self, error)
             finally:
@@ -55,21 +59,26 @@ class Registration:
             return True
         return False
 
-    def unregister(self, wait: bool | float = False) -> bool:
+    def unregister(self, wait: bool | float | str = False) -> bool:
         """Take the callback back; True if it had not begun and now never will.
 
-        With ``wait`` (True, or seconds) a callback that is running is waited for, except from inside itself.
+        With ``wait`` (True, seconds or "5s") a callback that is running is waited for, except from inside itself.
         Not a checkpoint. Blocks only with ``wait``.
         """
+        limit = None if isinstance(wait, bool) else parse_duration(wait, what="wait", zero=True)
         if self._token._grow().calls.pop(self, self) is None:
             self._done.set()
             self._token._release_pin()
             return True
-        if wait and self._runner != threading.get_ident():
-            self._done.wait(None if wait is True else float(wait))
+        if wait is not False and self._runner != threading.get_ident():
+            self._done.wait(limit)
         return False
 
-    def __enter__(self) -> Registration:
+    def _drop(self) -> None:
+        """It will never run: its token ended untripped."""
+        self._done.set()
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

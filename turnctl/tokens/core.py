@@ -191,7 +191,9 @@ class TokenCore:
             for bell in list(parts.bells):
                 bell()
             if not self.cancelled:
-                parts.calls.clear()  # they will never run, and would keep what they refer to
+                for registration in list(parts.calls):  # they will never run, and would keep what they refer to
+                    if parts.calls.pop(registration, registration) is None:
+                        registration._drop()
         unlink(self)
 
     # -- the parts --------------------------------------------------------------------------------------------

@@ -85,8 +85,7 @@ class _Service:
                 if run is not None:
                     try:
                         run()
-                    except BaseException:
-                        # the thread serves every other turn too, so it reports and goes on
+                    except BaseException:  # noqa: BLE001 - the thread serves other turns too: it reports, goes on
                         threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
             wait = min(heap[0][0] - time.monotonic(), _LONGEST_S) if heap else _LINGER_S
             try:

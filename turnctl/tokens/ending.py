@@ -112,7 +112,8 @@ def finish(turn: TurnCore, proposed: Outcome) -> None:
             struck = _end_what_is_left(turn)
     finally:
         try:
-            bridge = turn._bridge
+            # a stopped turn serves callbacks until here, so it has a bridge that says so from now on
+            bridge = turn.bridge if token.cancelled else turn._bridge
             if bridge is not None and not bridge.finish(_BRIDGE_WAIT_S):
                 turn._alive = (*turn._alive, f"thread turnctl-bridge-{turn.turn_id} (in a callback)")
         finally:
@@ -141,7 +142,7 @@ def _end_what_is_left(turn: TurnCore) -> BaseException | None:
             try:
                 activity.owned.end(kill_at)
                 break
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - raised after the last step
                 # most likely a second Ctrl-C: the grace is spent, the rest is still ended
                 struck = struck or error
                 turn._hurry.append(new_record(type(error).__name__, None, "signal", "kill", None, turn.turn_id))

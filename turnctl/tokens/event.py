@@ -44,8 +44,8 @@ _LONGEST = threading.TIMEOUT_MAX
 def park(done: Callable[[], bool], timeout: float | None, *lists: list[LockType]) -> bool:
     """Block until ``done()`` or until ``timeout`` seconds have passed; the last ``done()`` is returned.
 
-    ``done`` is asked after each release of one of the ``lists`` of waiters; it must be true for good once the setter has stored its
-    flag. Does not poll: a thread parked here runs again only when it is released or its time is over.
+    ``done`` is asked after each release of one of the ``lists`` of waiters; it must be true for good once the setter
+    has stored its flag. Does not poll: a thread parked here runs again only when it is released or its time is over.
     """
     if done():
         return True

@@ -2,7 +2,8 @@
 
 Invariants
   R1  ``sessions[name]`` is written only under ``_claims``, and only from the holder that was read to the next one.
-  R2  ``live`` holds each turn from begin until it is over, also when its session has moved on.
+  R2  ``live`` holds each turn from begin until it is over. One whose session has moved on is held weakly from then
+      on (``draining``): its frames and its token hold it, and a host that never ends it must not leak it.
 
 Readers take no lock: a stop finds its turn by one dict look-up, so it may come from a signal handler. ``_claims``
 is held for two dict operations and never while anything is called; it is re-entrant and remade in a forked child.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from typing import TYPE_CHECKING
 
 from turnctl.errors import ShuttingDown
@@ -21,10 +23,24 @@ if TYPE_CHECKING:
     from turnctl.tokens.token import CancelToken
     from turnctl.tokens.turn import TurnCore
 
-__all__ = ["claim", "enclosing", "live", "refuse_if_shutting_down", "release", "reopen", "sessions", "shut"]
+__all__ = [
+    "all_turns",
+    "claim",
+    "enclosing",
+    "enter",
+    "find",
+    "leave",
+    "move_on",
+    "refuse_if_shutting_down",
+    "release",
+    "reopen",
+    "sessions",
+    "shut",
+]
 
 sessions: dict[str, TurnCore] = {}
 live: dict[str, TurnCore] = {}  # by turn id
+draining: dict[str, weakref.ref[TurnCore]] = {}
 _claims = threading.RLock()
 _shut: list[str] = []
 
@@ -44,12 +60,51 @@ def release(name: str, turn: TurnCore) -> bool:
         return False
 
 
+def enter(turn: TurnCore) -> bool:
+    """Make the turn findable by its id; False if a turn of that id is there already. Atomic."""
+    return turn.turn_id not in draining and live.setdefault(turn.turn_id, turn) is turn
+
+
+def move_on(turn: TurnCore) -> None:
+    """Hold the turn weakly from now on, its session has gone to another one; unless it still owns something."""
+    turn_id = turn.turn_id
+    if turn_id in live and not turn.activities.owns_something:
+        draining[turn_id] = weakref.ref(turn, lambda _: draining.pop(turn_id, None))
+        live.pop(turn_id, None)
+
+
+def leave(turn: TurnCore) -> None:
+    """Forget the turn: it is over."""
+    if find(turn.turn_id) is turn:
+        live.pop(turn.turn_id, None)
+        draining.pop(turn.turn_id, None)
+
+
+def find(turn_id: str) -> TurnCore | None:
+    """The turn of that id, unless it is over. Never blocks."""
+    turn = live.get(turn_id)
+    if turn is None:
+        ref = draining.get(turn_id)
+        turn = None if ref is None else ref()
+    return turn
+
+
+def all_turns() -> list[TurnCore]:
+    """Every turn that is not over, those included whose session has moved on. Never blocks."""
+    found = list(live.values())
+    for ref in list(draining.values()):
+        turn = ref()
+        if turn is not None and turn not in found:
+            found.append(turn)
+    return found
+
+
 def enclosing(token: CancelToken | None) -> TurnCore | None:
     """The turn that ``token`` belongs to, unless it is over."""
     found = [] if token is None else [token]
     for one in found:
-        turn = live.get(getattr(one, "turn_id", ""))
-        if turn is not None and turn.token is one:
+        turn: TurnCore | None = getattr(one, "_turn", None)
+        if turn is not None:
             return turn
         found.extend(parents_of(one))  # type: ignore[arg-type]
     return None
@@ -74,8 +129,9 @@ def reopen() -> None:
 def _reset_in_child() -> None:
     global _claims
     _claims = threading.RLock()
-    turns = list(live.values())
+    turns = all_turns()
     live.clear()
+    draining.clear()
     sessions.clear()
     for turn in turns:
         turn._forked()

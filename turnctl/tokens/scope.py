@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from turnctl.tokens.core import TokenCore
     from turnctl.tokens.token import CancelToken
 
-__all__ = ["join", "pin", "rebind", "unbind", "unlink"]
+__all__ = ["join", "pin", "rebind", "unbind", "unlink", "unpin"]
 
 
 def join(kid: TokenCore, parent: TokenCore) -> None:
@@ -30,23 +30,43 @@ def join(kid: TokenCore, parent: TokenCore) -> None:
 
 
 def unlink(kid: TokenCore) -> None:
-    """Take ``kid`` off its parents' lists. May be called twice."""
+    """Take ``kid`` off its parents' lists; it still knows them. May be called twice."""
     me = weakref.ref(kid)
     for parent in parents_of(kid):
         parts = parent._parts_now()
         if parts is not None:
             parts.kids.pop(me, None)
-    kid._parent = None
+        _unpin_if_idle(parent)
 
 
-def pin(kid: TokenCore, *, held: bool) -> None:
-    """Have the parents hold ``kid`` while it has callbacks, so that these can fire."""
+def pin(kid: TokenCore) -> None:
+    """Have the parents hold ``kid``, and theirs hold them: it has callbacks, which must be able to fire."""
+    found = [kid]
+    for one in found:
+        me = weakref.ref(one)
+        for parent in parents_of(one):
+            parts = parent._parts_now()
+            if parts is not None and me in parts.kids:
+                # assigning to an equal key keeps the key with the clean-up that was put there first
+                parts.kids[me] = one
+                found.append(parent)
+
+
+def unpin(kid: TokenCore) -> None:
+    """Have the parents hold ``kid`` weakly again, and so on up, where nothing else needs holding."""
     me = weakref.ref(kid)
     for parent in parents_of(kid):
         parts = parent._parts_now()
-        if parts is not None and me in parts.kids:
-            # assigning to an equal key keeps the key with the clean-up that was put there first
-            parts.kids[me] = kid if held else None
+        if parts is not None and parts.kids.get(me) is not None:
+            parts.kids[me] = None
+            _unpin_if_idle(parent)
+
+
+def _unpin_if_idle(token: TokenCore) -> None:
+    parts = token._parts_now()
+    if parents_of(token) and parts is not None and not parts.calls:
+        if not any(held is not None for held in list(parts.kids.values())):
+            unpin(token)
 
 
 def rebind(token: CancelToken) -> ResetToken[CancelToken | None]:

@@ -7,7 +7,7 @@ the request then goes to that turn's own token, which refuses once it has been r
 from __future__ import annotations
 
 from contextvars import Token as ResetToken
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal, Self, overload
 
 from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument
@@ -40,7 +40,7 @@ class Session:
         """The session's running turn, if it has one."""
         return registry.sessions.get(self.session_id)
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         self._resets.append(session_name.set(self.session_id))
         return self
 
@@ -86,7 +86,7 @@ def stop(
     if (session_id is None) == (turn_id is None):
         raise BadArgument("give stop() one target: a session id, or turn_id=")
     if turn_id is not None:
-        turn = registry.live.get(turn_id)
+        turn = registry.find(turn_id)
     else:
         assert session_id is not None
         turn = registry.sessions.get(session_id)
@@ -163,7 +163,7 @@ def stop_all(
 ) -> list[StopAnswer]:
     """Stop every turn of this process; one answer each. Never blocks; safe in a signal handler."""
     return [
-        turn.cancel(reason, by=by, cause=cause, level=level, grace=grace) for turn in list(registry.live.values())
+        turn.cancel(reason, by=by, cause=cause, level=level, grace=grace) for turn in registry.all_turns()
     ]
 
 

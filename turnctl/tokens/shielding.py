@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from turnctl.clock import parse_duration
 from turnctl.errors import CancelledError
@@ -41,7 +41,7 @@ class Shield:
         self.ends_at = 0.0
         self._outer: tuple[Shield, ...] = ()
 
-    def __enter__(self) -> Shield:
+    def __enter__(self) -> Self:
         self.ends_at = time.monotonic() + self.max_s
         self._outer = _shields.get()
         _shields.set((*self._outer, self))

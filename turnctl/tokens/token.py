@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from turnctl import points
 from turnctl.clock import parse_duration
-from turnctl.errors import BadArgument, CancelledError, EventMisuse, TokenMisuse, TurnOver
-from turnctl.tokens import registry
+from turnctl.errors import BadArgument, CancelledError, TokenMisuse, TurnOver
 from turnctl.tokens.bridge import Bridge
 from turnctl.tokens.callbacks import Registration
 from turnctl.tokens.core import TokenCore
 from turnctl.tokens.deadline import cancel_at
 from turnctl.tokens.entries import CANCEL, level_name, new_record, outcome_of, read
 from turnctl.tokens.event import TurnEvent
-from turnctl.tokens.scope import join, pin, rebind, unbind
+from turnctl.tokens.scope import join, pin, rebind, unbind, unpin
 from turnctl.tokens.shielding import Shield, is_shielded
 from turnctl.tokens.tree import parents_of
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from turnctl.records.stops import Cause, Level, Outcome, StopAnswer, StopRecord
+    from turnctl.tokens.turn import TurnCore
 
 __all__ = ["CancelToken", "TurnToken"]
 
@@ -216,15 +216,15 @@ class CancelToken(TokenCore):
         block nor take a lock. An exception of ``fn`` is kept in the registration and in the turn's report.
         Never blocks, not a checkpoint. Raises ``TurnOver`` once the turn is over.
         """
-        host = None if inline else self._bridge()
-        if self.retired and (host is None or host.is_over):
+        if self.retired and not self._still_serves():
             raise TurnOver(f"{self!r} has ended and runs no more callbacks")
+        host = None if inline else self._bridge()
         registration = Registration(self, fn, inline=inline)
         parts = self._grow()
         if host is not None:
             host.serve(self)
         parts.calls[registration] = None
-        pin(self, held=True)
+        pin(self)
         points.reach("token.callback.listed")
         if self.cancelled:  # then read the flag: the tripping thread may have looked before
             if host is not None:
@@ -236,20 +236,25 @@ class CancelToken(TokenCore):
             raise TurnOver(f"{self!r} is over and runs no more callbacks")
         return registration
 
+    def _still_serves(self) -> bool:
+        return False
+
     def _bridge(self) -> Bridge:
-        """The bridge thread that serves this token: its turn's, else one of its own."""
-        found: list[TokenCore] = [self]
-        for one in found:
+        """The bridge thread that serves this token: its turn's, else one of its own.
+
+        A link to several parents has its own, since each of these may end before the others.
+        """
+        one: TokenCore | tuple[TokenCore, ...] | None = self
+        while isinstance(one, TokenCore):
             if isinstance(one, TurnToken):
-                turn = registry.live.get(one.turn_id)
-                if turn is not None and turn.token is one:
-                    return turn.bridge
+                if one._turn is not None:
+                    return one._turn.bridge
                 if one.retired:
                     raise TurnOver(f"{one!r} is over and runs no more callbacks", turn_id=one.turn_id)
             bridge: Bridge | None = one._grow().cells.get("bridge")
             if bridge is not None:
                 return bridge
-            found.extend(parents_of(one))
+            one = one._parent
         made: Bridge = self._grow().cells.setdefault("bridge", Bridge("token", of_turn=False))
         return made
 
@@ -262,7 +267,7 @@ class CancelToken(TokenCore):
     def _release_pin(self) -> None:
         parts = self._parts_now()
         if parts is not None and not parts.calls:
-            pin(self, held=False)
+            unpin(self)
 
     # -- being an object --------------------------------------------------------------------------------------
 
@@ -284,10 +289,12 @@ class CancelToken(TokenCore):
 class TurnToken(CancelToken):
     """The one token of a turn; it shows whose it is. Born at begin, retired at end."""
 
-    __slots__ = ("born_at", "session_id", "turn_id")
+    __slots__ = ("_turn", "born_at", "session_id", "turn_id")
 
     def __init__(self, turn_id: str, session_id: str | None = None) -> None:
         super().__init__()
+        # held until the turn is over, so that whoever holds the token of a displaced turn can still end that turn
+        self._turn: TurnCore | None = None
         self.turn_id = turn_id
         self.session_id = session_id
         self.born_at = time.monotonic()
@@ -303,10 +310,23 @@ class TurnToken(CancelToken):
 
     @property
     def deadline(self) -> float | None:
-        """Monotonic seconds at which the turn is cancelled with cause ``deadline``; None for no limit."""
-        parts = self._parts_now()
-        timer = None if parts is None else parts.cells.get("timer")
-        return None if timer is None else float(timer.at)
+        """Monotonic seconds at which the turn is stopped with cause ``deadline``; None for no limit."""
+        return None if self._turn is None else self._turn.deadline
+
+    def _still_serves(self) -> bool:
+        # stopped and not over: what is registered now runs at once
+        return self.cancelled and self._turn is not None and not self._turn.bridge.is_over
+
+    def close(self) -> bool:
+        """Refused: only the end of the turn retires its token."""
+        raise TokenMisuse(f"{self!r} is retired by the end of its turn: leave the with, or call end_turn()")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        """Undo the binding to this context, nothing more: the turn goes on, and absorbs its own errors."""
+        unbind(self._grow().cells["binds"].pop(), self)
+        return False
 
     def __repr__(self) -> str:
         session = f" session={self.session_id!r}" if self.session_id is not None else ""

@@ -11,7 +11,7 @@ May block: ``begin`` with ``on_busy="wait"``, ``stop`` with ``wait``, leaving th
 
 from __future__ import annotations
 
-import os
+import math
 import threading
 import time
 from _thread import LockType, allocate_lock
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from turnctl import points
 from turnctl.clock import parse_duration
-from turnctl.errors import BadArgument, SessionBusy, ShuttingDown, TurnctlError
+from turnctl.errors import BadArgument, SessionBusy, TurnctlError
 from turnctl.records.stops import StopAnswer, StopRecord
 from turnctl.tokens import registry
 from turnctl.tokens.activities import Activities, Activity, Owned
@@ -90,7 +90,7 @@ class TurnCore:
         self._place: Activity | None = None
         self._bridge: Bridge | None = None
         self._over = TurnEvent()
-        self._pid = os.getpid()
+        self._is_framed = False
         # stops that came after the decision: they change no outcome, they only shorten the rest
         self._hurry: list[StopRecord] = []
         self._hurry_waiters: list[LockType] = []
@@ -124,10 +124,11 @@ class TurnCore:
         """
         if self._token is not None:
             raise TurnctlError(f"turn {self.turn_id} has begun already; make a new turn for each unit of work")
-        self._outer = registry.enclosing(bound.get())
+        self._outer = self._find_outer()
         self._refuse_own_session()
         registry.refuse_if_shutting_down()
         token = self._token = TurnToken(self.turn_id, self.session_id)
+        token._turn = self
         self.started_at = time.time()
         try:
             self._register()
@@ -139,7 +140,7 @@ class TurnCore:
 
     def _register(self) -> None:
         token = self.token
-        if registry.live.setdefault(self.turn_id, self) is not self:
+        if not registry.enter(self):
             raise BadArgument(f"a turn with the id {self.turn_id} is running already; turn ids are used once")
         if self._outer is not None and self._inherit:
             self._place = self._outer.activities.admit("turn", self.turn_id, _ChildTurn(self))
@@ -154,6 +155,10 @@ class TurnCore:
         registry.refuse_if_shutting_down()  # then read the gate: shutdown may not have seen this turn
 
     def _undo_begin(self, token: TurnToken) -> None:
+        if isinstance(self._given_event, TurnEvent) and self._given_event._token is token:
+            # the host may use it for the next try
+            token._grow().cells.pop("event", None)
+            self._given_event._token = None
         token._retire("failed")
         self.activities.close_admission()
         if self._place is not None:
@@ -161,6 +166,16 @@ class TurnCore:
         if self._bridge is not None:
             self._bridge.finish(1.0)
         self._leave()
+
+    def _find_outer(self) -> TurnCore | None:
+        """The turn that encloses this frame. One of the same session that no ``with`` holds does not enclose: it
+        was begun by ``begin_turn`` and left behind, and is there to be displaced."""
+        outer = registry.enclosing(bound.get())
+        while outer is not None and self.session_id is not None:
+            if outer.session_id != self.session_id or outer._is_framed:
+                break
+            outer = outer._outer
+        return outer
 
     def _refuse_own_session(self) -> None:
         outer = self._outer
@@ -187,7 +202,7 @@ class TurnCore:
                     session_id=name,
                     turn_id=holder.turn_id,
                 )
-            if self._on_busy == "wait":
+            if self._on_busy == "wait" or (self._on_busy == "retire" and holder._ending):
                 self._wait_for(holder)
                 continue
             if self._on_busy == "displace":
@@ -222,6 +237,9 @@ class TurnCore:
             self._decided_at = time.monotonic()
             self.notes.append(f"its session went to turn {newer.turn_id}")
         self.activities.close_admission()
+        if self._adopted is not None:
+            self._adopted.leave()
+        registry.move_on(self)
         self._ring()
 
     # -- what it is -------------------------------------------------------------------------------------------
@@ -286,6 +304,8 @@ class TurnCore:
 
     def set_deadline(self, at: float | None) -> None:
         """Have the turn stopped at ``at`` in monotonic seconds, at once if that has passed; None for no limit."""
+        if at is not None and not _is_time(at):
+            raise BadArgument(f"a deadline is a time of time.monotonic() in seconds or None, not {at!r}")
         old, self._timer = self._timer, None
         if old is not None:
             old.cancel()
@@ -294,12 +314,14 @@ class TurnCore:
         if at <= time.monotonic():
             self._deadline_passed("its deadline had passed")
             return
-        timer = cancel_at(self, at, f"timeout of {max(at - time.monotonic(), 0):.3g} s passed")
-        self._timer = timer
+        timer = self._timer = cancel_at(self, at, f"timeout of {max(at - time.monotonic(), 0):.3g} s passed")
         if self._over.is_set():  # then read the end: it may not have seen the timer
             timer.cancel()
 
     def _deadline_passed(self, reason: str) -> None:
+        at = self.deadline
+        if at is not None and at > time.monotonic():
+            return  # moved in the meantime, and this is the earlier timer
         self._request(new_record(reason, None, "deadline", "cancel", None, self.turn_id))
 
     # -- stopping ---------------------------------------------------------------------------------------------
@@ -384,16 +406,18 @@ class TurnCore:
             self._adopted.leave()
             self._adopted = None
         self.over_at = time.time()
-        if registry.live.get(self.turn_id) is self:
-            registry.live.pop(self.turn_id, None)
+        registry.leave(self)
         if self.session_id is not None:
             registry.release(self.session_id, self)
+        if self._token is not None:
+            self._token._turn = None
         self._over.set()
 
     def _forked(self) -> None:
         """In a forked child no turn is live: the token refuses, and the end does nothing."""
         if self._token is not None:
             self._token._retire("superseded")
+            self._token._turn = None
         self.activities.close_admission()
         self._over.set()
 
@@ -409,6 +433,10 @@ class TurnCore:
     def __repr__(self) -> str:
         inside = "not begun" if self._token is None else repr(self._token)
         return f"<{type(self).__name__} {self.turn_id} {inside}{' over' if self.is_over else ''}>"
+
+
+def _is_time(at: object) -> bool:
+    return isinstance(at, (int, float)) and math.isfinite(at)
 
 
 class _ChildTurn:

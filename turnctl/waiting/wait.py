@@ -29,14 +29,13 @@ def sleep(token: CancelToken | None, duration: float | str) -> None:
     token.check()
     ends_at = time.monotonic() + seconds
     waiters = token._grow().waiters
-    while True:
-        now = time.monotonic()
-        held = shielded_until(token) if token.cancelled else None
-        left = (ends_at if held is None else min(ends_at, held)) - now
-        if ends_at <= now:
-            break
-        # a kill passes the shield, and releases the waiters once more
-        park(lambda: token.cancelled and shielded_until(token) is None, max(left, 0.0), waiters)
+    while time.monotonic() < ends_at:
+        if token.cancelled:
+            # a shield holds the stop back; a kill passes it, and releases the waiters once more
+            held = shielded_until(token) or 0.0
+            park(lambda: shielded_until(token) is None, min(ends_at, held) - time.monotonic(), waiters)
+        else:
+            park(lambda: token.cancelled, ends_at - time.monotonic(), waiters)
         token.check()
     token.check()
 

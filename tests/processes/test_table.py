@@ -1,0 +1,131 @@
+"""Reading the process table: identities, odd names, and processes that vanish while they are read."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from commands import Gate, python, state_of
+from standins import until
+
+from turnctl.processes import elsewhere, table
+from turnctl.processes.table import Entry, last_pid, parse, read_entry, read_table, started_at
+
+REST = b" S 10 11 12 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1"
+
+
+@pytest.mark.parametrize("comm", [b"sh", b"a b", b") Z 1 1", b"x) S 1 (y", b"\xff\xfe\n", b"(((", b""])
+def test_name_may_be_any_bytes(comm: bytes) -> None:
+    """Only the last parenthesis ends the name, whatever the name pretends."""
+    assert Entry(7, 10, 11, 12, "S", 4242, comm) == parse(b"7 (" + comm + b")" + REST)
+
+
+@pytest.mark.parametrize("stat", [b"", b"7", b"7 (sh", b"7 (sh) S 10", b"x (sh)" + REST, b"\xff" * 50])
+def test_cut_text_is_no_entry(stat: bytes) -> None:
+    """What is not a whole stat file names no process, and raises nothing."""
+    assert None is parse(stat)
+
+
+def test_own_entry_is_true() -> None:
+    """What is read of this process is what the system calls say of it."""
+    entry = read_entry(os.getpid())
+
+    assert entry is not None
+    assert (os.getpid(), os.getppid(), os.getpgrp(), os.getsid(0)) == entry[:4]
+    assert entry == read_table()[os.getpid()]._replace(state=entry.state)
+
+
+def test_start_is_near_the_clock() -> None:
+    """The start of a process is given in seconds since the epoch."""
+    with subprocess.Popen(["sleep", "60"]) as child:
+        entry = read_entry(child.pid)
+        child.kill()
+
+    assert entry is not None
+    assert 5 > abs(time.time() - started_at(entry))
+
+
+def test_vanished_process_has_no_entry() -> None:
+    """A pid that is gone gives None."""
+    child = subprocess.Popen(["true"])
+    child.wait()
+
+    assert None is read_entry(child.pid)
+
+
+def test_odd_name_is_read_from_a_process(gate: Gate) -> None:
+    """A living process with a name of parentheses, spaces and no text is read like any other."""
+    name = b") Z 1 \n\xff"
+    code = (
+        "import ctypes, sys, time\n"
+        f"ctypes.CDLL(None).prctl(15, {name!r}, 0, 0, 0)\n"
+        f"open({str(gate)!r}, 'w').write('x')\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code]) as child:
+        gate.wait()
+        entry = read_table().get(child.pid)
+        child.kill()
+
+    assert entry is not None
+    assert (name, os.getpid(), ") Z 1 \n\\xff") == (entry.comm, entry.ppid, entry.name)
+
+
+def test_zombie_with_a_living_thread_is_not_dead(gate: Gate) -> None:
+    """A main thread that has ended makes no dead process while another one runs."""
+    code = (
+        "import ctypes, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        f"open({str(gate)!r}, 'w').write('x')\n"
+        "ctypes.CDLL(None).syscall(60, 0)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code]) as child:
+        gate.wait()
+        assert until(lambda: state_of(child.pid) == "Z")
+        entry = read_entry(child.pid)
+        assert entry is not None
+        living = entry.is_dead
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        dead = entry.is_dead
+
+    assert (False, True) == (living, dead)
+
+
+def test_last_pid_is_the_newest() -> None:
+    """The number given out last is at least that of a process just made, until the numbers go round."""
+    with subprocess.Popen(["true"]) as child:
+        last = last_pid()
+
+    assert last is not None
+    assert last >= child.pid or last < child.pid - 1000
+
+
+def test_psutil_reads_the_same() -> None:
+    """Where there is no /proc the same facts come from psutil; here both can be compared."""
+    with subprocess.Popen(python("import time; time.sleep(60)"), start_new_session=True) as child:
+        ours, theirs = read_entry(child.pid), elsewhere.read_entry(child.pid)
+        all_of_theirs = elsewhere.read_table()
+        child.kill()
+    after = elsewhere.read_entry(child.pid)
+
+    assert ours is not None
+    assert theirs is not None
+    assert ours[:4] == theirs[:4] == all_of_theirs[child.pid][:4]
+    assert 1 > abs(started_at(ours) - theirs.start)
+    assert None is after
+    assert elsewhere.available()
+
+
+def test_table_of_another_namespace_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A /proc that does not show this process under its own pid is not used."""
+    monkeypatch.setattr(table, "_readable", None)
+    monkeypatch.setattr(os, "readlink", lambda path: "1")
+
+    assert not table._is_linux_table()
+    monkeypatch.undo()
+    table._readable = None
+    assert table._is_linux_table()

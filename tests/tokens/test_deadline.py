@@ -1,0 +1,269 @@
+"""Deadlines fire at their time, never early, from one thread for all of them, which ends when idle."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from standins import BOUND, Background, until
+
+import turnctl
+from turnctl import BadArgument, BadDuration
+from turnctl.tokens import deadline
+
+OurThreads = Callable[[], list[str]]
+TIMER = "turnctl-deadlines"
+
+
+def timers() -> int:
+    return sum(t.name == TIMER for t in threading.enumerate())
+
+
+@pytest.fixture(autouse=True)
+def _idle() -> Iterator[None]:
+    assert until(lambda: timers() == 0)
+    yield
+    assert until(lambda: timers() == 0)
+
+
+def test_fires_at_its_time_and_wakes_sleepers() -> None:
+    """A sleep inside the turn ends at the deadline, not before, with cause ``deadline``."""
+    begun = time.monotonic()
+    with turnctl.turn(timeout="100ms") as turn:
+        turnctl.sleep(BOUND)
+    took = time.monotonic() - begun
+
+    assert 0.1 <= took < 1.5
+    assert ("cancelled", "deadline") == (turn.outcome, turn.cause)
+    assert turn.token.reason is not None
+    assert "timeout" in turn.token.reason
+
+
+def test_wakes_every_kind_of_waiter() -> None:
+    """Event, ``wait_cancelled`` and a callback all learn of it."""
+    ran = threading.Event()
+    with turnctl.turn(timeout="50ms") as turn:
+        turn.on_cancel(ran.set)
+        waiters = [Background(turn.event.wait), Background(turn.wait_cancelled)]
+
+        assert [True, True] == [w.result() for w in waiters]
+        assert ran.wait(BOUND)
+
+
+def test_one_thread_serves_many_turns() -> None:
+    """A hundred turns with deadlines have one timer thread, and it ends soon after the last."""
+    with turnctl.turn(timeout="1h"):
+        made = [turnctl.turn(timeout="1h", inherit=False) for _ in range(100)]
+        for one in made:
+            one.begin()
+        during = timers()
+        for one in made:
+            one.end()
+
+    assert 1 == during
+    assert until(lambda: timers() == 0)
+
+
+def test_turn_without_a_limit_has_no_timer() -> None:
+    """The thread is started with the first deadline, not before."""
+    with turnctl.turn() as turn:
+        without = timers()
+        turn.set_timeout("1h")
+        with_one = timers()
+
+    assert (0, 1) == (without, with_one)
+
+
+def test_deadlines_fire_in_the_order_of_their_times() -> None:
+    """A later turn with an earlier deadline is stopped first."""
+    order: list[str] = []
+    with turnctl.turn(timeout="120ms") as late, turnctl.turn(timeout="40ms", inherit=False) as early:
+        late.on_cancel(lambda: order.append("late"), inline=True)
+        early.on_cancel(lambda: order.append("early"), inline=True)
+        assert until(lambda: len(order) == 2)
+
+    assert ["early", "late"] == order
+
+
+def test_moved_earlier_it_fires_earlier() -> None:
+    """A running turn's deadline may come nearer."""
+    with turnctl.turn(timeout="1h") as turn:
+        first = turn.deadline
+        turn.set_timeout("50ms")
+        second = turn.deadline
+        assert turn.wait_cancelled(BOUND)
+
+    assert first is not None
+    assert second is not None
+    assert second < first
+    assert "deadline" == turn.cause
+
+
+def test_moved_later_it_does_not_fire_at_the_old_time() -> None:
+    """A running turn's deadline may be put off."""
+    with turnctl.turn(timeout="40ms") as turn:
+        turn.set_timeout("1h")
+        stopped = turn.wait_cancelled("120ms")
+
+    assert not stopped
+    assert "completed" == turn.outcome
+
+
+def test_removed_it_never_fires() -> None:
+    """``None`` takes the limit away."""
+    for none in (None, "none"):
+        with turnctl.turn(timeout="40ms") as turn:
+            turn.set_timeout(none)
+            limit = turn.deadline
+            stopped = turn.wait_cancelled("100ms")
+
+        assert limit is None
+        assert not stopped
+
+
+def test_set_from_another_thread_wakes_the_timer() -> None:
+    """The timer thread that sleeps for an hour hears of an earlier deadline at once."""
+    with turnctl.turn(timeout="1h") as turn, turnctl.turn(timeout="2h", inherit=False) as other:
+        Background(other.set_timeout, "30ms").result()
+
+        assert other.wait_cancelled(BOUND)
+        assert not turn.cancelled
+
+
+def test_deadline_in_the_past_trips_at_once() -> None:
+    """A time that has passed stops the turn before the call returns, with cause ``deadline``."""
+    with turnctl.turn() as turn:
+        turn.set_deadline(time.monotonic() - 1)
+        tripped = turn.token.cancelled
+
+    assert tripped
+    assert "deadline" == turn.cause
+
+
+@pytest.mark.parametrize("value", [float("nan"), "5s"])
+def test_time_that_is_none_is_refused(value: float) -> None:
+    """What is no time is refused, and the deadlines of other turns still fire."""
+    with turnctl.turn(timeout="100ms") as turn:
+        with turnctl.turn(inherit=False) as other, pytest.raises((BadArgument, BadDuration)):
+            other.set_deadline(value)
+        fired = turn.wait_cancelled(3)
+
+    assert fired
+
+
+@pytest.mark.parametrize("value", [0, -1, "0s", "-1s", "5", "", float("nan"), float("inf"), True, object()])
+def test_bad_timeout_is_refused(value: float) -> None:
+    """Nothing, less than nothing and what has no unit is no limit, at begin or later; the turn is unharmed."""
+    with pytest.raises(BadDuration):
+        turnctl.turn(timeout=value)
+    with turnctl.turn(timeout="1h") as turn:
+        before = turn.deadline
+        with pytest.raises(BadDuration):
+            turn.set_timeout(value)
+
+        assert before == turn.deadline
+        assert not turn.cancelled
+
+
+def test_stopped_turn_is_not_stopped_again() -> None:
+    """A deadline behind a stop keeps the first record."""
+    with turnctl.turn(timeout="30ms") as turn:
+        turn.stop("first")
+        waited = turn.token.event.wait()
+        assert until(lambda: timers() == 0)
+
+    assert waited
+    assert ("user", "first") == (turn.cause, turn.token.reason)
+
+
+def test_ended_turn_is_not_touched() -> None:
+    """A deadline that has not passed at the end is taken back (promise 2)."""
+    with turnctl.turn(timeout="40ms") as turn:
+        pass
+    assert until(lambda: timers() == 0)
+    turn.set_timeout("1ms")
+
+    assert ("completed", False, None) == (turn.outcome, turn.cancelled, turn.deadline)
+
+
+def test_many_short_turns_with_long_limits_leave_no_heap() -> None:
+    """Deadlines that were taken back do not pile up until their time."""
+    for _ in range(2_000):
+        with turnctl.turn(timeout="1h"):
+            pass
+
+    assert until(lambda: timers() == 0, within=2)
+
+
+def test_standing_clock_does_not_fire_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the monotonic clock stands still, as on a suspended machine, nothing fires; later it does."""
+    real = time.monotonic
+    stood_at = real()
+    standing = threading.Event()
+    standing.set()
+
+    class Clock:
+        @staticmethod
+        def monotonic() -> float:
+            return stood_at if standing.is_set() else real()
+
+    monkeypatch.setattr(deadline, "time", Clock)
+    fired = threading.Event()
+    timer = deadline.start(stood_at + 0.05, fired.set)
+    early = fired.wait(0.3)
+    standing.clear()
+    later = fired.wait(BOUND)
+    timer.cancel()
+
+    assert (False, True) == (early, later)
+
+
+def test_wall_clock_that_jumps_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An administrator who sets the clock stops nobody."""
+    with turnctl.turn(timeout="1h") as turn:
+        monkeypatch.setattr(time, "time", lambda: 4e9)
+        stopped = turn.wait_cancelled("50ms")
+        monkeypatch.undo()
+
+    assert not stopped
+
+
+def test_failing_call_does_not_end_the_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One call that raises is reported, and the next one is still made."""
+    told: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: told.append(args.exc_type))
+    fired = threading.Event()
+
+    def fails() -> None:
+        raise ZeroDivisionError
+
+    now = time.monotonic()
+    deadline.start(now + 0.01, fails)
+    deadline.start(now + 0.02, fired.set)
+
+    assert fired.wait(BOUND)
+    assert [ZeroDivisionError] == told
+
+
+def test_deadline_keeps_no_token_alive() -> None:
+    """What is forgotten is not kept for the sake of its limit."""
+
+    class Target:
+        def _deadline_passed(self, reason: str) -> None:
+            raise AssertionError
+
+    fired = threading.Event()
+    deadline.cancel_at(Target(), time.monotonic() + 0.01, "")
+    deadline.start(time.monotonic() + 0.02, fired.set)
+
+    assert fired.wait(BOUND)
+
+
+def test_thread_comes_back_after_it_has_ended() -> None:
+    """Idle is not over: the next deadline starts the thread again."""
+    for _ in range(2):
+        with turnctl.turn(timeout="10ms") as turn:
+            assert turn.wait_cancelled(BOUND)
+        assert until(lambda: timers() == 0)

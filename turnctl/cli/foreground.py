@@ -1,0 +1,235 @@
+"""The command's place on the terminal: in the foreground while it runs, stopped and continued with our own job.
+
+What the terminal's keys do is decided by where the foreground is; docs/adr/0005 has the reasons.
+
+Invariants
+  F1  The foreground is handed over before the command is loaded, if we hold it and share it with nobody.
+  F2  Where we share it with the rest of a pipeline, the command is handed it when it is stopped for wanting it.
+  F3  When the command is stopped, we take the foreground back and stop our own job the same way, so that the shell
+      sees it; when we are continued, both are undone. With no shell that could continue us we do not stop.
+  F4  A press that the command ignores is a press for us; three within two seconds always are one.
+  F5  ``end`` leaves the terminal as it was found, whatever has happened.
+
+All of it runs on the main thread, in signal handlers too, but for the reader of the sentinel, which signals this
+process and touches nothing else. Nothing here blocks, but that F3 stops the process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from turnctl.cli.talk import say
+from turnctl.processes.sentinel import Sentinel, reaction
+from turnctl.processes.terminal import Terminal
+
+__all__ = ["Foreground"]
+
+_WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
+_PRESSES_THAT_STOP = 3
+_WITHIN_S = 2.0
+
+
+class Foreground:
+    """One command on one terminal. Made before the turn begins, while this process has one thread."""
+
+    def __init__(self, terminal: Terminal, *, is_stopping: Callable[[], bool], quiet: bool) -> None:
+        self._terminal = terminal
+        self._is_stopping = is_stopping
+        self._quiet = quiet
+        self._command: int | None = None
+        self._is_handed = False
+        self._is_busy = False
+        self._found = terminal.modes()
+        # a job that a shell without job control has put in the background ignores the keys, and is in its group
+        self._may_hold = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+        self._from_start = self._may_hold and terminal.is_ours() and not self._is_shared()
+        self._pressed: list[tuple[int, float]] = []
+        self._sentinel = Sentinel.start() if self._may_hold else None
+        self._reader = threading.Thread(target=self._read_keys, name="turnctl-keys", daemon=True)
+        self._before = {
+            signal.SIGCHLD: signal.signal(signal.SIGCHLD, self._on_child),
+            signal.SIGCONT: signal.signal(signal.SIGCONT, self._on_continued),
+        }
+
+    def _is_shared(self) -> bool:
+        # with both ends on the terminal there is no pipe, so no pipeline to look for
+        return not (os.isatty(0) and os.isatty(1)) and self._terminal.has_peers()
+
+    # -- starting ---------------------------------------------------------------------------------------------
+
+    def options(self) -> dict[str, Any]:
+        """What ``turn.run`` has to know of this."""
+        return {
+            "terminal": "group",
+            "on_start": self._started,
+            "before_exec": self._claim if self._from_start else None,
+            "companions": frozenset(() if self._sentinel is None else (self._sentinel.pid,)),
+        }
+
+    @property
+    def sentinel_pid(self) -> int:
+        """The process that is not the command's, 0 for none."""
+        return 0 if self._sentinel is None else self._sentinel.pid
+
+    @property
+    def keys(self) -> frozenset[int]:
+        """The signals that came from the terminal's keys."""
+        return frozenset(number for number, _ in self._pressed)
+
+    def _claim(self) -> None:
+        """Take the foreground for the command: called in the child, before it becomes the command (F1)."""
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+            # ours would swallow a key that is pressed before the command is loaded
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_DFL)
+        self._terminal.claim()
+
+    def _started(self, pid: int) -> None:
+        self._command = pid
+        if self._sentinel is not None:
+            self._sentinel.join(pid)
+            self._reader.start()
+        if self._from_start:
+            self._hand_over()
+        self._look()  # it may have been stopped before we knew of it
+
+    # -- the foreground ---------------------------------------------------------------------------------------
+
+    def _hand_over(self) -> None:
+        assert self._command is not None
+        self._is_handed = self._terminal.give(self._command)
+
+    def _take_back(self) -> None:
+        if self._is_handed:
+            self._is_handed = False
+            self._terminal.take()
+
+    def _go_on(self) -> None:
+        """Continue the command's group, as long as its number is certainly its own."""
+        assert self._command is not None
+        try:
+            os.waitid(os.P_PID, self._command, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            os.killpg(self._command, signal.SIGCONT)
+        except (ChildProcessError, ProcessLookupError, PermissionError):
+            pass  # over, or all of it belongs to another user
+
+    # -- stopped and continued --------------------------------------------------------------------------------
+
+    def _on_child(self, _number: int, _frame: FrameType | None) -> None:
+        self._look()
+
+    def _look(self) -> None:
+        if self._command is None or self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            while stopped := self._stopped_by():
+                self._stopped(stopped)
+        finally:
+            self._is_busy = False
+
+    def _stopped_by(self) -> int:
+        """The signal that has just stopped the command, 0 for none."""
+        assert self._command is not None
+        try:
+            found = os.waitid(os.P_PID, self._command, os.WSTOPPED | os.WNOHANG)
+        except ChildProcessError:
+            return 0
+        return 0 if found is None else found.si_status
+
+    def _stopped(self, number: int) -> None:
+        holder = self._terminal.foreground()
+        if self._is_stopping() or holder is None:
+            self._go_on()  # nothing that is being ended stays stopped
+        elif number in _WANTS_TERMINAL and holder == self._command:
+            self._go_on()  # stopped in the moment before it was handed over
+        elif number in _WANTS_TERMINAL and self._may_hold and self._terminal.is_ours():
+            self._hand_over()
+            self._go_on()
+        elif self._terminal.shell_group() is not None:
+            self._stop_our_job(number)
+        elif number == signal.SIGTSTP:
+            self._go_on()  # nobody could continue us, so that the key does nothing, as in any such job
+        elif not self._quiet:
+            say(
+                f"the command was stopped by {signal.Signals(number).name} and waits for SIGCONT; "
+                "a signal to turnctl ends it"
+            )
+
+    def _stop_our_job(self, number: int) -> None:
+        was_handed = self._is_handed
+        modes = self._terminal.modes()
+        self._take_back()
+        if was_handed:
+            self._terminal.set_modes(self._terminal.saved)
+        # not SIGSTOP: if our shell has gone meanwhile, the kernel drops these, and we go on
+        number = number if number in _WANTS_TERMINAL else signal.SIGTSTP
+        # the whole of our job, as the key would have done: the shell waits for the script that called us, not for us
+        os.kill(0, number)
+        self._resume(hand_over=was_handed or number in _WANTS_TERMINAL, modes=modes if was_handed else None)
+
+    def _on_continued(self, _number: int, _frame: FrameType | None) -> None:
+        """Somebody stopped and continued us, not the command: the shell has had the terminal in between."""
+        if self._command is None or self._is_busy:
+            return
+        was_handed = self._is_handed
+        if was_handed and self._terminal.foreground() == self._terminal.shell_group():
+            self._is_handed = False  # continued in the background
+        self._resume(hand_over=was_handed, modes=None)
+
+    def _resume(self, *, hand_over: bool, modes: list[Any] | None) -> None:
+        if hand_over and self._terminal.is_ours():
+            self._hand_over()
+            self._terminal.set_modes(modes)
+        self._go_on()
+
+    # -- keys -------------------------------------------------------------------------------------------------
+
+    def _read_keys(self) -> None:
+        assert self._sentinel is not None
+        while numbers := self._sentinel.read():
+            for number in numbers:
+                if self._is_for_us(number):
+                    os.kill(os.getpid(), number)
+        # killed with the group: who is still there can no longer be reached by keys, so the next ones are ours
+        if self._is_stopping():
+            self._take_back()
+
+    def _is_for_us(self, number: int) -> bool:
+        now = time.monotonic()
+        self._pressed.append((number, now))
+        if self._is_stopping() or number == signal.SIGHUP:
+            return True
+        recent = sum(now - at <= _WITHIN_S for _, at in self._pressed)
+        assert self._command is not None
+        return recent >= _PRESSES_THAT_STOP or (
+            reaction(self._command, number, without=self.sentinel_pid) == "ignored"
+        )
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def end(self, *, restore: bool) -> None:
+        """Take the terminal back; with ``restore`` put its settings back to what they were at the start.
+
+        May be called at any time from the main thread, and more than once.
+        """
+        if self._sentinel is not None:
+            self._sentinel.end()
+            if self._reader.ident is not None:
+                self._reader.join()
+        self._command = None
+        if self._from_start or self._is_handed:
+            # also where the command could not be started: its child had claimed the foreground already
+            self._is_handed = self._from_start = False
+            self._terminal.take()
+            if restore:
+                self._terminal.set_modes(self._found)
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        self._before.clear()

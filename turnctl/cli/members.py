@@ -1,0 +1,25 @@
+"""Who belongs to a running command, for messages to people. The ending itself goes by ``processes.tree``."""
+
+from __future__ import annotations
+
+from turnctl.processes.table import Entry, read_table
+
+__all__ = ["members"]
+
+
+def members(leader: int, *, without: int = 0) -> list[tuple[str, int]]:
+    """Name and pid of what lives of the command, by its group, its session and its descendants now.
+
+    A look, not a proof; empty where processes cannot be seen. ``without`` is left out.
+    """
+    table = {pid: entry for pid, entry in read_table().items() if pid != without}
+    found = {pid for pid, entry in table.items() if leader in (pid, entry.pgrp, entry.sid)}
+    news = set(found)
+    while news:
+        news = {pid for pid, entry in table.items() if entry.ppid in news and pid not in found}
+        found |= news
+    return [(entry.name, pid) for pid, entry in sorted(table.items()) if pid in found and not _gone(entry)]
+
+
+def _gone(entry: Entry) -> bool:
+    return entry.is_dead

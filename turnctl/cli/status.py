@@ -1,0 +1,78 @@
+"""The exit status of ``turnctl run``, decided from the report of its turn; see docs/adr/0004."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Collection
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from turnctl.records.report import TurnReport
+    from turnctl.records.stops import StopRecord
+
+__all__ = ["Ending", "ExitStatus", "decide"]
+
+_BY_SIGNAL = 128
+
+
+class ExitStatus(IntEnum):
+    """What the statuses of the command line mean, besides those that a command gives by itself."""
+
+    OK = 0
+    USAGE = 2
+    BUG = 70
+    STOPPED = 122
+    UNRESOLVED = 123
+    DEADLINE = 124
+    FAILED = 125
+    NOT_EXECUTABLE = 126
+    NOT_FOUND = 127
+
+
+class Ending(NamedTuple):
+    """How this process has to end: with a status, and by a signal where ``signal`` names one."""
+
+    status: int
+    signal: int | None = None
+
+    @classmethod
+    def by(cls, signum: int) -> Ending:
+        """The ending of who dies of that signal; the status is the one that shells show for it."""
+        return cls(_BY_SIGNAL + signum, signum)
+
+
+def decide(report: TurnReport, *, keys: Collection[int] = ()) -> Ending:
+    """The ending that a report calls for. ``keys`` are the signals that came from the terminal's keys.
+
+    The first of these that holds: something lives or is not known (123); the first accepted stop was a signal to us
+    (we die of it), the deadline (124) or another one (122); the command died of a signal (128+N, and we die of
+    it as well where it was a key of the terminal); the command's own status.
+    """
+    process = report.processes[-1] if report.processes else None
+    if report.execution != "ended" or report.effects_unresolved:
+        return Ending(ExitStatus.UNRESOLVED)
+    if report.stop is not None:
+        return _of_stop(report.stop)
+    if process is None or process.returncode is None:
+        return Ending(ExitStatus.UNRESOLVED)
+    if process.returncode >= 0:
+        return Ending(process.returncode)
+    ending = Ending.by(-process.returncode)
+    return ending if ending.signal in keys else Ending(ending.status)
+
+
+def _of_stop(record: StopRecord) -> Ending:
+    if record.cause == "deadline":
+        return Ending(ExitStatus.DEADLINE)
+    number = _signal_of(record)
+    return Ending(ExitStatus.STOPPED) if number is None else Ending.by(number)
+
+
+def _signal_of(record: StopRecord) -> int | None:
+    """The signal that a record of ``SignalStops`` tells of."""
+    if record.cause != "signal" or record.reason is None:
+        return None
+    if record.reason == "Ctrl-C":
+        return signal.SIGINT
+    return signal.Signals.__members__.get(record.reason)

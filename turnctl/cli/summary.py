@@ -1,0 +1,60 @@
+"""The file of ``--summary``: checked before anything is started, written in one step."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Any
+
+from turnctl.errors import BadArgument
+
+__all__ = ["check", "write"]
+
+_MODE = 0o600
+
+
+def check(path: str) -> str:
+    """The path to write to, links followed. Raises ``BadArgument`` where it could not be written."""
+    if path == "-":
+        raise BadArgument("stdout belongs to the command, so the summary needs a file of its own")
+    real = os.path.realpath(path)
+    try:
+        mode = os.stat(real).st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFREG
+    except OSError as error:
+        raise BadArgument(f"{path}: {error.strerror}") from None
+    if stat.S_ISDIR(mode):
+        raise BadArgument(f"{path} is a directory")
+    if not stat.S_ISREG(mode):
+        raise BadArgument(f"{path} is not a regular file, which the summary could replace in one step")
+    try:
+        fd, beside = _open_beside(real)
+    except OSError as error:
+        raise BadArgument(f"cannot write in {os.path.dirname(real)}: {error.strerror}") from None
+    os.close(fd)
+    os.unlink(beside)
+    return real
+
+
+def write(path: str, values: dict[str, Any]) -> None:
+    """Replace ``path`` by a document of ``values``, readable by its owner alone. A reader sees the old or the new
+    one, never half of it. Raises ``OSError`` with nothing left behind.
+    """
+    import json
+
+    text = json.dumps(values, indent=2, default=str) + "\n"
+    fd, beside = _open_beside(path)
+    try:
+        with open(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise
+
+
+def _open_beside(path: str) -> tuple[int, str]:
+    folder, name = os.path.split(path)
+    beside = os.path.join(folder, f".{name[:200]}.{os.getpid()}.tmp")
+    return os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), beside

@@ -1,0 +1,52 @@
+"""What turnctl says: on stderr only, every line with its name in front, never so that it could hang."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Iterable
+
+__all__ = ["complain", "names", "say"]
+
+_STDERR = 2
+_MOST_NAMES = 8
+_PATIENCE_MS = 1000
+
+
+def say(text: str) -> None:
+    """Write lines to stderr. Blocks for a second at most: a terminal that is halted, or a pipe that nobody reads,
+    loses them. Safe in a signal handler, and in a background job of a terminal that stops those who write.
+    """
+    if sys.stderr is None:
+        return  # closed before we began: the number may by now be another file's
+    lines = "".join(f"turnctl: {_clean(line)}\n" for line in text.splitlines())
+    data = lines.encode("utf-8", "backslashreplace")[: select.PIPE_BUF]
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+    try:
+        poll = select.poll()
+        poll.register(_STDERR, select.POLLOUT)
+        if poll.poll(_PATIENCE_MS):
+            os.write(_STDERR, data)
+    except OSError:
+        pass  # the reader has gone; there is nobody to tell
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def complain(message: str, hint: str | None = None) -> None:
+    """Say what is wrong, and what to do about it."""
+    say(f"error: {message}" + (f"\nhint: {hint}" if hint else ""))
+
+
+def names(found: Iterable[tuple[str, int]]) -> str:
+    """Processes by name and pid, "bash 4121, sleep 4130"; a long list is cut."""
+    texts = [f"{name} {pid}" for name, pid in found]
+    more = len(texts) - _MOST_NAMES
+    return ", ".join(texts[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _clean(line: str) -> str:
+    """Without anything that could move the cursor: names of processes come from who made them."""
+    return "".join(c if c.isprintable() else "?" for c in line)

@@ -1,0 +1,175 @@
+"""The sentinel: a tiny process in the command's group that tells us of the terminal's keys.
+
+With the foreground handed over, Ctrl-C goes to the command's group and not to us. That is right as long as somebody
+there reacts to it; a command that ignores it would leave the user without a way to stop anything. The sentinel gets
+the same signal at the same moment, and writes its number into a pipe.
+
+Invariants
+  S1  It is forked while this process has one thread, and never execs.
+  S2  It holds two descriptors, its ends of our two pipes, and ends when we end or let go of it.
+  S3  Every signal is blocked in it, so nothing that is sent to the group reaches it but KILL and STOP. It takes INT,
+      QUIT and HUP off one by one, and tells only those that the kernel sent: a program that signals its own group
+      has pressed no key.
+  S4  It is our child, not reaped before ``end``: its number is its own as long as it is excluded from a tree.
+
+Does not promise to survive a KILL of the group; the pipe then ends.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from _thread import start_new_thread
+from typing import Literal
+
+from turnctl.processes.table import read_table
+
+__all__ = ["Reaction", "Sentinel", "reaction"]
+
+_KEYS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+
+Reaction = Literal["caught", "ignored", "dying"]
+
+
+class Sentinel:
+    """A running sentinel. Used by one thread, but for ``read``, which another one may block in."""
+
+    __slots__ = ("_life", "_report", "pid")
+
+    def __init__(self, pid: int, report: int, life: int) -> None:
+        self.pid = pid
+        self._report = report
+        self._life = life
+
+    @classmethod
+    def start(cls) -> Sentinel | None:
+        """Fork it, in our own group for now; None if no process is to be had. The caller has one thread."""
+        report, report_end = os.pipe()
+        life_end, life = os.pipe()
+        # blocked before the fork, so that no signal finds it half made
+        before = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+        try:
+            pid = os.fork()
+            if pid == 0:
+                _stand(report_end, life_end)
+        except OSError:
+            os.close(report)
+            os.close(life)
+            return None
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            os.close(report_end)
+            os.close(life_end)
+        return cls(pid, report, life)
+
+    def join(self, group: int) -> bool:
+        """Move it into ``group``, which is of our session; whether that was possible."""
+        try:
+            os.setpgid(self.pid, group)
+        except OSError:
+            return False
+        return True
+
+    def read(self) -> bytes:
+        """The numbers of the signals that came, one byte each; empty once the sentinel has ended. Blocks."""
+        return os.read(self._report, 64)
+
+    def end(self) -> None:
+        """End it and reap it; a blocked ``read`` returns. Takes the time of one KILL."""
+        if self._life < 0:
+            return
+        os.close(self._life)
+        self._life = -1
+        try:
+            os.kill(self.pid, signal.SIGKILL)  # our child, and nobody has reaped it (S4)
+            os.waitpid(self.pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass  # a host that reaps every child by itself
+
+    def close(self) -> None:
+        """Let go of the pipe, once nobody reads from it any more."""
+        os.close(self._report)
+
+
+def _stand(report: int, life: int) -> None:
+    """The whole life of the sentinel; never returns."""
+    try:
+        _close_all_but(report, life)
+        _name_ourselves("turnctl-keys")
+        start_new_thread(_end_with, (life,))
+        while True:
+            number = _next_key()
+            if number:
+                os.write(report, bytes([number]))
+    finally:
+        os._exit(0)
+
+
+def _name_ourselves(name: str) -> None:
+    """So that ``ps`` does not show the same program twice."""
+    try:
+        with open("/proc/self/comm", "w", encoding="ascii") as comm:
+            comm.write(name)
+    except OSError:
+        pass
+
+
+def _end_with(life: int) -> None:
+    try:
+        os.read(life, 1)
+    finally:
+        os._exit(0)
+
+
+def _next_key() -> int:
+    if not hasattr(signal, "sigwaitinfo"):
+        return signal.sigwait(_KEYS)  # no word of the sender here: taken for a key
+    info = signal.sigwaitinfo(_KEYS)
+    return info.si_signo if info.si_code > 0 else 0
+
+
+def _close_all_but(*kept: int) -> None:
+    low = 0
+    for fd in sorted(kept):
+        os.closerange(low, fd)
+        low = fd + 1
+    os.closerange(low, os.sysconf("SC_OPEN_MAX"))
+
+
+def reaction(group: int, signum: int, *, without: int = 0) -> Reaction:
+    """What becomes of a signal to the group: somebody handles it, somebody lives on and ignores it, or all die.
+
+    A process that blocks the signal counts as handling it: it may be waiting for it. One that is stopped handles
+    nothing. ``without`` is left out. Where there is no /proc to tell, it is ``caught``: not ours to decide.
+    """
+    if not os.path.exists("/proc/self/status"):
+        return "caught"
+    bit = 1 << (signum - 1)
+    found: Reaction = "dying"
+    for entry in read_table().values():
+        if entry.pgrp != group or entry.pid == without or entry.is_dead:
+            continue
+        masks = _masks(entry.pid)
+        if masks is None:
+            continue  # ended meanwhile
+        if entry.state == "T":
+            found = "ignored"
+        elif (masks[b"SigCgt"] | masks[b"SigBlk"]) & bit:
+            return "caught"
+        elif masks[b"SigIgn"] & bit:
+            found = "ignored"
+    return found
+
+
+def _masks(pid: int) -> dict[bytes, int] | None:
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return None
+    masks = {
+        name: int(value, 16)
+        for name, _, value in (line.partition(b":\t") for line in lines)
+        if name in (b"SigBlk", b"SigIgn", b"SigCgt")
+    }
+    return masks if len(masks) == 3 else None
