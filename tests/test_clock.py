@@ -147,9 +147,7 @@ def test_written_units_are_summed(hours: int, minutes: int, seconds: int, millis
     parts = ((hours, "h"), (minutes, "m"), (seconds, "s"), (millis, "ms"))
     text = "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
-    assert math.isclose(
-        hours * 3600 + minutes * 60 + seconds + millis / 1000, parse_duration(text, zero=True) or 0.0
-    )
+    assert math.isclose(hours * 3600 + minutes * 60 + seconds + millis / 1000, parse_duration(text, zero=True) or 0.0)
 
 
 @given(st.floats(min_value=0, max_value=clock.LONGEST_S))

@@ -130,9 +130,7 @@ def test_right_imports_are_no_breach(tmp_path: Path) -> None:
 @pytest.mark.parametrize("package", SINGLE)
 def test_package_is_imported_in_one_file(package: str) -> None:
     """Where one file can stand for a package, no second file imports it."""
-    importing = [
-        m for m in MODULES if re.search(rf"^\s*(import|from) {package}\b", m.read_text(), re.MULTILINE)
-    ]
+    importing = [m for m in MODULES if re.search(rf"^\s*(import|from) {package}\b", m.read_text(), re.MULTILINE)]
 
     assert 1 >= len(importing), importing
 
@@ -143,9 +141,7 @@ def test_import_turnctl_is_lean() -> None:
         "import sys; before = set(sys.modules); import turnctl; loaded = set(sys.modules) - before;"
         "import json; print(json.dumps([*loaded]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     loaded = json.loads(done.stdout)
 
     assert "turnctl" in loaded
@@ -218,9 +214,7 @@ def _texts() -> list[tuple[str, str]]:
     """All files that belong to the project and are text."""
     texts = []
     for folder, folders, files in os.walk(CHECKOUT):
-        folders[:] = [
-            f for f in folders if f == ".ci" or not f.startswith((".", "__pycache__", "dist", "build"))
-        ]
+        folders[:] = [f for f in folders if f == ".ci" or not f.startswith((".", "__pycache__", "dist", "build"))]
         for file in files:
             path = Path(folder, file)
             try:

@@ -81,9 +81,7 @@ def test_host_context_is_merged(caplog: pytest.LogCaptureFixture) -> None:
         log.event("turn.ended")
 
     assert "turn.ended request=r7" == caplog.messages[0]
-    assert {"event": "turn.ended", "request": "r7", "odd name": 1} == getattr(
-        caplog.records[0], "turnctl", None
-    )
+    assert {"event": "turn.ended", "request": "r7", "odd name": 1} == getattr(caplog.records[0], "turnctl", None)
 
 
 def test_percent_signs_are_text(caplog: pytest.LogCaptureFixture) -> None:

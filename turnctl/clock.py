@@ -94,9 +94,7 @@ def parse_duration(
         raise _refusal(value, what, "it is negative", _offer(-seconds))
     if seconds > LONGEST_S:
         unlimited = 'give "none" for no limit, or a shorter one' if none else "give a shorter one"
-        raise BadDuration(
-            f"{what} {_shown(value)} is longer than 30 years; {unlimited}, such as 2h", value=value
-        )
+        raise BadDuration(f"{what} {_shown(value)} is longer than 30 years; {unlimited}, such as 2h", value=value)
     if seconds == 0 and not zero:
         raise _refusal(value, what, "it must be more than 0", "500ms")
     return abs(seconds)  # -0.0 is 0
@@ -151,9 +149,7 @@ def _offer(seconds: float) -> str:
 
 def _refusal(value: object, what: str, why: str, example: str, *, number: bool = False) -> BadDuration:
     also = " or a number of seconds" if number else ""
-    return BadDuration(
-        f"{what} {_shown(value)} cannot be used: {why}; write it like {example}{also}", value=value
-    )
+    return BadDuration(f"{what} {_shown(value)} cannot be used: {why}; write it like {example}{also}", value=value)
 
 
 def _shown(value: object) -> str:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import Token as ResetToken
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from turnctl.errors import BadArgument, CancelledError
 from turnctl.tokens import registry
-from turnctl.tokens.current import bound, current_token
+from turnctl.tokens.current import current_token
 from turnctl.tokens.ending import finish, judge
 from turnctl.tokens.frames import calls_the_body
-from turnctl.tokens.scope import rebind, unbind
+from turnctl.tokens.scope import Binding, bind, unbind
 from turnctl.tokens.session import stop_turn
 from turnctl.tokens.token import CancelToken, TurnToken
 from turnctl.tokens.turn import TurnCore
@@ -41,27 +40,30 @@ Argv = Sequence["str | bytes | os.PathLike[str]"] | str
 class Turn(TurnCore):
     """One unit of work that can be stopped, and the account of what became of it. See ``turnctl.turn``."""
 
-    _reset: ResetToken[CancelToken | None] | None = None
+    _binding: Binding | None = None
 
     # -- begin and end ----------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         self._is_framed = True
         token = self.begin()
-        self._reset = rebind(token)
+        self._binding = bind(token)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if self._reset is not None:
-            reset, self._reset = self._reset, None
-            unbind(reset, self.token)
+        self._undo_binding()
         verdict = judge(self, error)
         finish(self, verdict.outcome)
         if verdict.passes is not None:
             raise verdict.passes
         return verdict.absorb
+
+    def _undo_binding(self) -> None:
+        binding, self._binding = self._binding, None
+        if binding is not None:
+            unbind(binding)
 
     def end(self, outcome: Outcome = "completed") -> TurnReport:
         """End the turn as ``end_turn`` does."""
@@ -179,7 +181,7 @@ def begin_turn(session_id: str | None = None, **options: Any) -> TurnToken:
     """
     made = Turn(session_id, **options)
     token = made.begin()
-    made._reset = rebind(token)
+    made._binding = bind(token, is_loose=True)
     return token
 
 
@@ -200,21 +202,11 @@ def end_turn(token: TurnToken | Turn, outcome: Outcome = "completed", *, error: 
         raise BadArgument(f"end_turn() needs the token that begin_turn() returned, not {token!r}")
     if target is None or target.is_over:
         return False
-    if isinstance(target, Turn) and target._reset is not None:
-        reset, target._reset = target._reset, None
-        unbind(reset, target.token)
-        _unbind_left_behind()
+    if isinstance(target, Turn):
+        target._undo_binding()
     decided = not target.token.retired
     finish(target, judge(target, error).outcome if error is not None else outcome)
     return decided
-
-
-def _unbind_left_behind() -> None:
-    """Bind nothing rather than the token of a turn that ``begin_turn`` began and nobody ended: it would raise in
-    everything that this context does later."""
-    now = bound.get()
-    if isinstance(now, TurnToken) and now.retired and (now._turn is None or not now._turn._is_framed):
-        bound.set(None)
 
 
 class TurnResult(Generic[T]):

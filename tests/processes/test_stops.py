@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from turnctl.processes import CommandTimedOut
 from turnctl.processes.command import run
 from turnctl.records.process import Completed, ProcessOutcome
 from turnctl.testing import call_at, pause_at
+
+SUPPORT = str(Path(__file__).parent.parent / "support")
 
 
 def signals(outcome: ProcessOutcome) -> list[str]:
@@ -527,8 +530,7 @@ def test_child_stopped_at_birth_spares_the_host(gate: Gate) -> None:
         "        assert done.outcome.stopped and done.returncode < 0, done\n"
         "print('alive', seen)\n"
     )
-    support = Path(__file__).parent.parent / "support"
-    path = os.pathsep.join([str(support), *sys.path])
+    path = os.pathsep.join([SUPPORT, *sys.path])
     host = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -554,4 +556,37 @@ def test_pid_moving_chain_is_ended_within_bounds(owner: FakeTurn, gate: Gate) ->
     owner.stop(grace_s=0.2)
     call.error()
 
+    assert [] == alive(tag)
+
+
+def test_host_without_descriptors_still_ends_it(gate: Gate) -> None:
+    """A host that has used up its descriptors ends its command by the group, and sees that when it can read again."""
+    code = (
+        "import os, sys\n"
+        "from turnctl.processes.command import popen\n"
+        "from commands import FakeTurn\n"
+        "owner = FakeTurn(0.1)\n"
+        "process = popen(owner, ['sh', '-c', f\"trap '' TERM; {os.environ['TAG']} & echo > {sys.argv[1]}; wait\"])\n"
+        "sys.stdin.readline()\n"
+        "spent = []\n"
+        "try:\n"
+        "    while True: spent.append(os.dup(0))\n"
+        "except OSError: pass\n"
+        "outcome = process.stop(0.1)\n"
+        "print(process.returncode, len(outcome.survivors), sorted({s.signal for s in outcome.signals}))\n"
+    )
+    tag = nap()
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(gate)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([SUPPORT, *sys.path]), "TAG": tag},
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)),
+    ) as host:
+        gate.wait()
+        out, _ = host.communicate("go\n", timeout=BOUND)
+
+    # the command's end gave back the descriptors of its pipes
+    assert "-9 0 ['SIGKILL', 'SIGTERM']\n" == out
     assert [] == alive(tag)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    import turnctl
+    from turnctl.tokens.activities import Activity
 
 T = TypeVar("T")
 
@@ -115,3 +119,10 @@ class Thing:
 
     def outcome(self) -> Any:
         return self._outcome
+
+
+def own(turn: turnctl.Turn, thing: Thing) -> Activity:
+    """Have ``turn`` own ``thing``, as a room does it: registered first, then told of every change."""
+    activity = turn.admit(thing)
+    turn.watch(thing.wake)
+    return activity

@@ -155,9 +155,7 @@ def test_things_in_cycles_are_no_leak(check: LeakCheck) -> None:
     assert [] == check.found(within=0)
 
 
-def test_children_are_found_without_a_list_of_the_kernel(
-    check: LeakCheck, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_children_are_found_without_a_list_of_the_kernel(check: LeakCheck, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the kernel lists no children, the parents of all processes are read."""
     from turnctl.testing import leaks as module
 
@@ -204,9 +202,7 @@ def test_end_what_was_planted():
 """
 
 
-def test_fixture_fails_the_test_that_leaks(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fixture_fails_the_test_that_leaks(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host's test that leaks is reported with the leak's name, and a clean one after it is not."""
     monkeypatch.setenv("PYTEST_ADDOPTS", "")
     pytester.makepyfile(test_leaky=LEAKY)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from standins import BOUND, Background, Thing, until
+from standins import BOUND, Background, Thing, own, until
 
 import turnctl
 from turnctl import BadArgument, CancelledError, EventMisuse, SessionBusy, TurnEvent
@@ -337,7 +337,7 @@ def test_hosts_set_reaches_what_the_turn_owns() -> None:
     wanted: list[bool] = []
     with turnctl.turn(event=event, grace="1s") as turn:
         thing = Thing(ends="asked")
-        turn.admit(thing)
+        own(turn, thing)
         turn.watch(lambda: wanted.append(turn.stop_wanted()))
         event.set()
         assert until(lambda: True in wanted)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from standins import BOUND, Background, Thing, until
+from standins import BOUND, Background, Thing, own, until
 
 import turnctl
 from turnctl import BadArgument, BadDuration, ShuttingDown, StopAnswer, StopResult
@@ -192,7 +192,7 @@ def test_wait_that_is_too_short_names_what_goes_on() -> None:
     """The result says that the turn is not over, and the report does not claim an end."""
     with turnctl.turn("chat", grace="10s") as turn:
         thing = Thing("slow", ends="never")
-        turn.admit(thing)
+        own(turn, thing)
         result = Background(lambda: turnctl.stop("chat", wait="30ms")).result()
         thing.finish()
 

@@ -45,9 +45,11 @@ class Foreground:
         self._command: int | None = None
         self._is_handed = False
         self._is_busy = False
-        self._found = terminal.modes()
-        # a job that a shell without job control has put in the background ignores the keys, and is in its group
-        self._may_hold = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+        terminal.saved = terminal.modes()
+        # a shell without job control marks what it runs in the background by this; its group is the shell's own
+        self._may_hold = not all(
+            signal.getsignal(n) is signal.SIG_IGN for n in (signal.SIGINT, signal.SIGQUIT)
+        )
         self._from_start = self._may_hold and terminal.is_ours() and not self._is_shared()
         self._pressed: list[tuple[int, float]] = []
         self._sentinel = Sentinel.start() if self._may_hold else None
@@ -96,7 +98,9 @@ class Foreground:
             self._sentinel.join(pid)
             self._reader.start()
         if self._from_start:
-            self._hand_over()
+            # handed over, whatever it has done since: an interactive shell passes it on at once
+            self._terminal.give(pid)
+            self._is_handed, self._from_start = True, False
         self._look()  # it may have been stopped before we knew of it
 
     # -- the foreground ---------------------------------------------------------------------------------------
@@ -198,8 +202,8 @@ class Foreground:
                 if self._is_for_us(number):
                     os.kill(os.getpid(), number)
         # killed with the group: who is still there can no longer be reached by keys, so the next ones are ours
-        if self._is_stopping():
-            self._take_back()
+        if self._is_stopping() and self._is_handed:
+            self._terminal.take()
 
     def _is_for_us(self, number: int) -> bool:
         now = time.monotonic()
@@ -222,14 +226,14 @@ class Foreground:
         if self._sentinel is not None:
             self._sentinel.end()
             if self._reader.ident is not None:
-                self._reader.join()
+                self._reader.join(1.0)
         self._command = None
         if self._from_start or self._is_handed:
             # also where the command could not be started: its child had claimed the foreground already
             self._is_handed = self._from_start = False
             self._terminal.take()
             if restore:
-                self._terminal.set_modes(self._found)
+                self._terminal.set_modes(self._terminal.saved)
         for number, before in self._before.items():
             signal.signal(number, before)
         self._before.clear()

@@ -64,8 +64,10 @@ class Account:
     def outcome(self, leader: Leader, containment: Containment) -> ProcessOutcome:
         """The record as of now."""
         until = monotonic() if self.ended_at is None else self.ended_at
-        left = {survivor.pid for survivor in self.survivors}
-        ended = {identity for identity in self.seen if identity[0] not in left}
+        ended: set[Identity] = set()
+        if self.ended_at is not None:  # before that they may grow while they are counted
+            left = {survivor.pid for survivor in self.survivors}
+            ended = {identity for identity in self.seen if identity[0] not in left}
         notes = list(self.notes)
         if leader.ended and leader.returncode is None:
             notes.append(
@@ -79,8 +81,8 @@ class Account:
             timed_out=self.timed_out,
             stopped=self.stopped,
             signals=tuple(self.signals),
-            ended=len(ended) if self.ended_at is not None else 0,
-            killed=len(ended & self.killed) if self.ended_at is not None else 0,
+            ended=len(ended),
+            killed=sum(identity in self.killed for identity in ended),
             leftovers=self.leftovers,
             survivors=self.survivors,
             containment=containment,

@@ -61,7 +61,9 @@ class Capture:
 
 
 class Source:
-    """What is still to be written to a command's stdin, for one writer at a time besides the loop that takes it."""
+    """What is still to be written to a command's stdin, for one writer at a time besides the loop that takes
+    it.
+    """
 
     __slots__ = ("_changed", "_fed", "_parts", "_taken", "closing", "is_broken")
 
@@ -248,7 +250,10 @@ class Pump:
                 pass
 
     def finish(self) -> None:
-        """Tell every sink that nothing more will come, though a pipe may still be open at its far end."""
+        """Tell every sink that nothing more will come, though a pipe may still be open; close the
+        source's.
+        """
+        self._close_source()
         for sink in self._sinks.values():
             sink.finish()
 

@@ -1,15 +1,15 @@
 """The sentinel: a tiny process in the command's group that tells us of the terminal's keys.
 
-With the foreground handed over, Ctrl-C goes to the command's group and not to us. That is right as long as somebody
-there reacts to it; a command that ignores it would leave the user without a way to stop anything. The sentinel gets
-the same signal at the same moment, and writes its number into a pipe.
+With the foreground handed over, Ctrl-C goes to the command's group and not to us. That is right as long as
+somebody there reacts to it; a command that ignores it would leave the user without a way to stop anything.
+The sentinel gets the same signal at the same moment, and writes its number into a pipe.
 
 Invariants
   S1  It is forked while this process has one thread, and never execs.
   S2  It holds two descriptors, its ends of our two pipes, and ends when we end or let go of it.
-  S3  Every signal is blocked in it, so nothing that is sent to the group reaches it but KILL and STOP. It takes INT,
-      QUIT and HUP off one by one, and tells only those that the kernel sent: a program that signals its own group
-      has pressed no key.
+  S3  Every signal is blocked in it, so nothing that is sent to the group reaches it but KILL and STOP. It
+      takes INT, QUIT and HUP off one by one, and tells only those that the kernel sent: a program that
+      signals its own group has pressed no key.
   S4  It is our child, not reaped before ``end``: its number is its own as long as it is excluded from a tree.
 
 Does not promise to survive a KILL of the group; the pipe then ends.
@@ -137,10 +137,12 @@ def _close_all_but(*kept: int) -> None:
 
 
 def reaction(group: int, signum: int, *, without: int = 0) -> Reaction:
-    """What becomes of a signal to the group: somebody handles it, somebody lives on and ignores it, or all die.
+    """What becomes of a signal to the group: somebody handles it, somebody lives on and ignores it, or all
+    die.
 
-    A process that blocks the signal counts as handling it: it may be waiting for it. One that is stopped handles
-    nothing. ``without`` is left out. Where there is no /proc to tell, it is ``caught``: not ours to decide.
+    A process that blocks the signal counts as handling it: it may be waiting for it. One that is stopped
+    handles nothing. ``without`` is left out. Where there is no /proc to tell, it is ``caught``: not ours to
+    decide.
     """
     if not os.path.exists("/proc/self/status"):
         return "caught"

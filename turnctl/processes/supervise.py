@@ -193,6 +193,7 @@ class Supervision(Driven):
             for fd in self._pump.wait(until, full_too=self.phase == "draining"):
                 if fd == wakeup.fd:
                     wakeup.clear()
+                    self._tell()
                 else:
                     self._forget(fd)
                 # the tree is worth a look when the last one that was waited for has ended
@@ -398,5 +399,8 @@ class Supervision(Driven):
 
 
 def _is_still(entry: Entry) -> bool:
-    now = read_entry(entry.pid)
+    try:
+        now = read_entry(entry.pid)
+    except OSError:
+        return True  # it cannot be read whether it is
     return now is not None and now.start == entry.start and not now.is_dead

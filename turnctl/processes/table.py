@@ -3,10 +3,14 @@
 A pid alone names nobody: it is used again. ``(pid, start)`` is the identity that everything here goes by. On
 Linux the table is /proc, read as bytes; elsewhere psutil reads it. A reading is no proof of emptiness: a
 process that moves from pid to pid can pass it by.
+
+Where this program has no descriptor left to read with, reading raises ``OSError``: what cannot be read must
+not pass for what is not there.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from typing import NamedTuple
@@ -23,6 +27,8 @@ __all__ = [
 ]
 
 Identity = tuple[int, float]
+
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class Entry(NamedTuple):
@@ -134,7 +140,8 @@ def has_living_thread(pid: int) -> bool:
     """Whether a thread of the process still runs, also when its main thread has ended."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
+    except OSError as error:
+        _refuse_exhaustion(error)
         return False
     for thread in threads:
         stat = _read(f"/proc/{pid}/task/{thread}/stat")
@@ -169,7 +176,8 @@ def started_at(entry: Entry) -> float:
 def _read(path: str) -> bytes | None:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        _refuse_exhaustion(error)
         return None  # it has ended, or it is not ours to see
     try:
         return os.read(fd, 4096)
@@ -177,3 +185,8 @@ def _read(path: str) -> bytes | None:
         return None  # it ended between the two calls
     finally:
         os.close(fd)
+
+
+def _refuse_exhaustion(error: OSError) -> None:
+    if error.errno in _EXHAUSTED:
+        raise error

@@ -1,12 +1,13 @@
 """The controlling terminal: whose turn it is to read it, and how its driver is set.
 
-A terminal has one foreground process group: that group reads from it and gets the signals of its keys. A command in
-a group of its own has to be handed the foreground, or a read stops it (SIGTTIN) and Ctrl-C passes it by.
+A terminal has one foreground process group: that group reads from it and gets the signals of its keys. A
+command in a group of its own has to be handed the foreground, or a read stops it (SIGTTIN) and Ctrl-C passes
+it by.
 
 Invariants
   T1  The foreground is handed over only by a process whose group holds it, or was handed it by us.
-  T2  Nothing here stops this process: SIGTTOU is blocked for the length of each call that could raise it, and put
-      back, since a command inherits the mask of the thread that starts it.
+  T2  Nothing here stops this process: SIGTTOU is blocked for the length of each call that could raise it,
+      and put back, since a command inherits the mask of the thread that starts it.
   T3  A terminal that has hung up makes every call do nothing.
 
 Never blocks. Needs no lock: each call is one system call that the kernel serialises.
@@ -41,7 +42,9 @@ class Terminal:
 
     @classmethod
     def find(cls) -> Terminal | None:
-        """The controlling terminal; None for a process that has none, such as one under cron or ``setsid``."""
+        """The controlling terminal; None for a process that has none, such as one under cron or
+        ``setsid``.
+        """
         try:
             return cls(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
         except OSError:
@@ -57,7 +60,7 @@ class Terminal:
     def close(self) -> None:
         os.close(self._fd)
 
-    # -- the foreground ---------------------------------------------------------------------------------------
+    # -- the foreground --------------------------------------------------------------------------------------
 
     def foreground(self) -> int | None:
         """The group that holds the foreground, None after a hang-up."""
@@ -83,7 +86,9 @@ class Terminal:
         return holder == group or self._set_foreground(group)
 
     def claim(self) -> None:
-        """Hand the foreground to the calling process's own group: for a child between its fork and its exec."""
+        """Hand the foreground to the calling process's own group: for a child between its fork and its
+        exec.
+        """
         self._set_foreground(os.getpgrp())
 
     def take(self) -> None:
@@ -98,7 +103,7 @@ class Terminal:
                 return False  # hung up, or the group has gone
         return True
 
-    # -- the driver's settings --------------------------------------------------------------------------------
+    # -- the driver's settings -------------------------------------------------------------------------------
 
     def modes(self) -> Modes | None:
         """The driver's settings now (echo, line editing, keys), None after a hang-up."""
@@ -108,7 +113,9 @@ class Terminal:
             return None
 
     def set_modes(self, modes: Modes | None) -> None:
-        """Put settings back. What a program did by escape sequences (colours, other screen) is not among them."""
+        """Put settings back. What a program did by escape sequences (colours, other screen) is not among
+        them.
+        """
         if modes is None:
             return
         with _ttou_blocked():
@@ -118,7 +125,7 @@ class Terminal:
             except (OSError, termios.error):
                 pass
 
-    # -- who else is there ------------------------------------------------------------------------------------
+    # -- who else is there -----------------------------------------------------------------------------------
 
     def shell_group(self) -> int | None:
         """The group of the shell that can stop and continue our job; None if there is none.
@@ -136,7 +143,9 @@ class Terminal:
         return None
 
     def has_peers(self) -> bool:
-        """Whether others work in our group that are neither above nor below us, such as the rest of a pipeline."""
+        """Whether others work in our group that are neither above nor below us, such as the rest of a
+        pipeline.
+        """
         me = os.getpid()
         table = read_table()
         above = set()

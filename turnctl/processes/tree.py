@@ -61,7 +61,15 @@ class Tree:
         more.
         """
         if self.is_blind:
-            return self._leader_alone()
+            return [] if self.leader.look() else [self._stand_in()]
+        try:
+            return self._read_members()
+        except OSError:
+            # no descriptor left to read with: whoever is in the group counts as one, so that it is not given
+            # up
+            return [self._stand_in()] if self.leader.signal_group(0) else []
+
+    def _read_members(self) -> list[Entry]:
         table = read_table()
         me = os.getpid()
         by_parent, by_group, by_session = _index(table.values())
@@ -105,23 +113,25 @@ class Tree:
             roots.append(table[number])
         return roots
 
-    def _leader_alone(self) -> list[Entry]:
-        if self.leader.look():
-            return []
-        return [Entry(self.leader.pid, os.getpid(), self.leader.pid, self.leader.pid, "?", 0, b"")]
+    def _stand_in(self) -> Entry:
+        """An entry for the whole group, where nothing can be read of its members."""
+        number = self.leader.pid
+        return Entry(number, os.getpid(), number, number, "?", 0, b"")
 
     def leftovers(self) -> list[Entry]:
         """What lives on after the main process has ended by itself.
 
-        Right after the start a look at the few numbers given out since then may spare the whole reading, with the
-        same answer.
+        Right after the start a look at the few numbers given out since then may spare the whole reading, with
+        the same answer.
         """
         if not self._known and self._is_young() and self._nothing_since_start():
             return []
         return self.members()
 
     def _is_young(self) -> bool:
-        """Whether pids cannot have gone all the way round since the start, so that the number is not used again."""
+        """Whether pids cannot have gone all the way round since the start, so that the number is not used
+        again.
+        """
         last = last_pid()
         return monotonic() < self._young_until and last is not None and last >= self.leader.pid
 
@@ -205,11 +215,10 @@ class Tree:
             fd = open_pidfd(member.pid)
             if fd is None:
                 continue
-            now = read_entry(member.pid)
-            if now is None or now.start != member.start:
+            if _is_still(member):
+                self._held[member.identity] = fd
+            else:
                 os.close(fd)
-                continue
-            self._held[member.identity] = fd
 
     @property
     def held(self) -> tuple[int, ...]:
@@ -229,15 +238,14 @@ class Tree:
         """The member as a record; without a ``reason``, why it could not be ended as far as can be seen."""
         if reason is None:
             reason = self._why(member)
-        started = 0.0 if self.is_blind else started_at(member)
+        started = started_at(member) if member.start else 0.0
         return Survivor(member.pid, started, member.name, member.state, reason)
 
     def _why(self, member: Entry) -> str:
         error = self._send(member, 0)
         if isinstance(error, PermissionError):
             return f"belongs to user {_owner(member.pid)}, whom this program may not signal"
-        now = read_entry(member.pid)
-        if now is not None and now.state == "D":
+        if member.state == "D":
             return f"in uninterruptible sleep in the kernel ({_kernel_function(member.pid)}); KILL is pending"
         return "still there although KILL was sent"
 
@@ -280,3 +288,11 @@ def _kernel_function(pid: int) -> str:
             return file.read().strip("\0\n") or "unknown"
     except OSError:
         return "unknown"
+
+
+def _is_still(member: Entry) -> bool:
+    try:
+        now = read_entry(member.pid)
+    except OSError:
+        return False
+    return now is not None and now.start == member.start

@@ -21,9 +21,7 @@ __all__ = ["FakeClock", "LeakCheck", "Pause", "call_at", "fake_clock", "leak_che
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the settings of the plugin."""
-    parser.addini(
-        "turnctl_leak_wait", "seconds that leak_check waits for things that are ending", default="3.0"
-    )
+    parser.addini("turnctl_leak_wait", "seconds that leak_check waits for things that are ending", default="3.0")
 
 
 @pytest.fixture(scope="session")

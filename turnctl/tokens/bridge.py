@@ -24,7 +24,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from turnctl.tokens.callbacks import Registration
     from turnctl.tokens.token import CancelToken
 
 __all__ = ["Bridge"]
@@ -50,12 +49,18 @@ class Bridge:
         """Have the thread look again. Never blocks; does nothing without a thread."""
         self._queue.put(None)
 
+    def wake(self) -> None:
+        """Have the thread look again, and see that there is one. Put first, then try to start: a thread that is
+        giving itself up does the two the other way round, so that one of the two sees the other."""
+        self.ring()
+        self.start()
+
     def serve(self, token: CancelToken) -> None:
         """Run ``token``'s callbacks on this bridge from now on; starts the thread if there is none."""
         if weakref.ref(token) not in self._served:
             self._served[weakref.ref(token, self._gone)] = None
             token._grow().bells.append(self.ring)
-        self.start()
+        self.wake()
 
     def _gone(self, ref: weakref.ref[CancelToken]) -> None:
         self._served.pop(ref, None)
@@ -68,8 +73,6 @@ class Bridge:
         key = object()
         self._watchers[key] = fn
         self.serve(token)
-        if token.stopping:  # then read the log
-            self.ring()
         return lambda: self._watchers.pop(key, None) and None
 
     def start(self) -> None:

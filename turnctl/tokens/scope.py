@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from turnctl import points
@@ -11,12 +12,10 @@ from turnctl.tokens.entries import derive, read
 from turnctl.tokens.tree import parents_of
 
 if TYPE_CHECKING:
-    from contextvars import Token as ResetToken
-
     from turnctl.tokens.core import TokenCore
     from turnctl.tokens.token import CancelToken
 
-__all__ = ["join", "pin", "rebind", "unbind", "unlink", "unpin"]
+__all__ = ["Binding", "bind", "join", "pin", "unbind", "unlink", "unpin"]
 
 
 def join(kid: TokenCore, parent: TokenCore) -> None:
@@ -64,24 +63,50 @@ def unpin(kid: TokenCore) -> None:
 
 def _unpin_if_idle(token: TokenCore) -> None:
     parts = token._parts_now()
-    if parents_of(token) and parts is not None and not parts.calls:
-        if not any(held is not None for held in list(parts.kids.values())):
-            unpin(token)
+    if parts is None or parts.calls or any(held is not None for held in list(parts.kids.values())):
+        return
+    unpin(token)
 
 
-def rebind(token: CancelToken) -> ResetToken[CancelToken | None]:
-    """Make ``token`` the one that this context checks."""
-    return bound.set(token)
+class Binding:
+    """One token bound to a context, and what was bound there before."""
+
+    __slots__ = ("before", "is_live", "is_loose", "token")
+
+    def __init__(self, token: CancelToken, before: Binding | None, *, is_loose: bool) -> None:
+        self.token = token
+        self.before = before
+        self.is_live = True
+        # no ``with`` undoes it: it may be left behind
+        self.is_loose = is_loose
+
+    @property
+    def is_gone(self) -> bool:
+        return not self.is_live or (self.is_loose and self.token.retired)
 
 
-def unbind(reset: ResetToken[CancelToken | None], token: CancelToken) -> None:
-    """Undo ``rebind``. In another context than the one that bound it, leave that context alone.
+_innermost: ContextVar[Binding | None] = ContextVar("turnctl_binding", default=None)
 
-    Generators driven by a web framework run each step in a context of its own: leaving there must not raise,
-    and the binding went with the context that it was made in.
+
+def bind(token: CancelToken, *, is_loose: bool = False) -> Binding:
+    """Make ``token`` the one that this context checks; ``unbind`` what is returned."""
+    binding = Binding(token, _innermost.get(), is_loose=is_loose)
+    _innermost.set(binding)
+    bound.set(token)
+    return binding
+
+
+def unbind(binding: Binding) -> None:
+    """Undo ``bind``: what was bound before it and still is becomes the one to check.
+
+    Bindings may be undone in any order, as interleaved generators do, and in another context than their own, as
+    frameworks do that run each step of a generator in a fresh one: such a context is left as it is.
     """
-    try:
-        bound.reset(reset)
-    except ValueError:
-        if bound.get() is token:
-            bound.set(reset.old_value if reset.old_value is not reset.MISSING else None)
+    binding.is_live = False
+    if _innermost.get() is not binding:
+        return
+    before = binding.before
+    while before is not None and before.is_gone:
+        before = before.before
+    _innermost.set(before)
+    bound.set(None if before is None else before.token)

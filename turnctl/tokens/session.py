@@ -14,6 +14,7 @@ from turnctl.errors import BadArgument
 from turnctl.records.stops import StopAnswer, StopResult
 from turnctl.tokens import registry
 from turnctl.tokens.current import bound, session_name
+from turnctl.tokens.entries import new_record
 from turnctl.tokens.ids import check_name
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def stop(
     """
     if (session_id is None) == (turn_id is None):
         raise BadArgument("give stop() one target: a session id, or turn_id=")
+    _check_stop(soft=soft, kill=kill, grace=grace, wait=wait)
     if turn_id is not None:
         turn = registry.find(turn_id)
     else:
@@ -137,9 +139,7 @@ def stop_turn(
     wait: float | str | None = None,
 ) -> StopAnswer | StopResult:
     """Stop that turn; see ``stop``. Waiting from inside the turn itself is cut to nothing: it could not end."""
-    if soft and kill:
-        raise BadArgument("a stop is soft or kill, not both")
-    seconds = parse_duration(wait, what="wait", zero=True, none=True)
+    seconds = _check_stop(soft=soft, kill=kill, grace=grace, wait=wait)
     level: Level = "soft" if soft else "kill" if kill else "cancel"
     answer = turn.cancel(reason, by=by, cause=cause, level=level, grace=grace)
     if seconds is None:
@@ -153,6 +153,17 @@ def stop_turn(
     return StopResult(answer, report_of(turn), over)
 
 
+def _check_stop(
+    *, soft: bool, kill: bool, grace: float | str | None, wait: float | str | None
+) -> float | None:
+    """Refuse a misuse before anything is looked up or changed; the wait in seconds."""
+    if soft and kill:
+        raise BadArgument("a stop is soft or kill, not both")
+    if grace is not None:
+        parse_duration(grace, what="grace", zero=True)
+    return parse_duration(wait, what="wait", zero=True, none=True)
+
+
 def stop_all(
     reason: str | None = None,
     *,
@@ -162,6 +173,7 @@ def stop_all(
     grace: float | str | None = None,
 ) -> list[StopAnswer]:
     """Stop every turn of this process; one answer each. Never blocks; safe in a signal handler."""
+    new_record(reason, by, cause, level, grace, None)  # a misuse is told also when nothing runs
     return [
         turn.cancel(reason, by=by, cause=cause, level=level, grace=grace) for turn in registry.all_turns()
     ]
@@ -169,5 +181,6 @@ def stop_all(
 
 def shutdown(reason: str = "shutdown", *, grace: float | str | None = None) -> list[StopAnswer]:
     """Stop every turn and begin no more (``ShuttingDown``); for a server that got SIGTERM. Never blocks."""
+    _check_stop(soft=False, kill=False, grace=grace, wait=None)
     registry.shut(reason)
     return stop_all(reason, cause="shutdown", grace=grace)

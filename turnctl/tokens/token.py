@@ -18,7 +18,7 @@ from turnctl.tokens.core import TokenCore
 from turnctl.tokens.deadline import cancel_at
 from turnctl.tokens.entries import CANCEL, level_name, new_record, outcome_of, read
 from turnctl.tokens.event import TurnEvent
-from turnctl.tokens.scope import join, pin, rebind, unbind, unpin
+from turnctl.tokens.scope import bind, join, pin, unbind, unpin
 from turnctl.tokens.shielding import Shield, is_shielded
 from turnctl.tokens.tree import parents_of
 
@@ -193,7 +193,7 @@ class CancelToken(TokenCore):
         return Shield(self, max)
 
     def __enter__(self) -> Self:
-        self._grow().cells.setdefault("binds", []).append(rebind(self))
+        self._grow().cells.setdefault("binds", []).append(bind(self))
         return self
 
     def __exit__(
@@ -203,7 +203,7 @@ class CancelToken(TokenCore):
 
         A stop that came from a parent passes on to that parent's ``with``.
         """
-        unbind(self._grow().cells["binds"].pop(), self)
+        unbind(self._grow().cells["binds"].pop())
         self.close()
         return isinstance(error, CancelledError) and error.token is self and self.cause != "parent"
 
@@ -228,7 +228,7 @@ class CancelToken(TokenCore):
         points.reach("token.callback.listed")
         if self.cancelled:  # then read the flag: the tripping thread may have looked before
             if host is not None:
-                host.ring()
+                host.wake()
             else:
                 registration._run_once()
         if host is not None and host.is_over and parts.calls.pop(registration, registration) is None:
@@ -325,7 +325,7 @@ class TurnToken(CancelToken):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Literal[False]:
         """Undo the binding to this context, nothing more: the turn goes on, and absorbs its own errors."""
-        unbind(self._grow().cells["binds"].pop(), self)
+        unbind(self._grow().cells["binds"].pop())
         return False
 
     def __repr__(self) -> str:

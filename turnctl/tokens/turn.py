@@ -20,19 +20,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from turnctl import points
 from turnctl.clock import parse_duration
-from turnctl.errors import BadArgument, SessionBusy, TurnctlError
+from turnctl.errors import BadArgument, TurnctlError
 from turnctl.records.stops import StopAnswer, StopRecord
 from turnctl.tokens import registry
 from turnctl.tokens.activities import Activities, Activity, Owned
 from turnctl.tokens.adopting import Adopted, adopt, check_event
 from turnctl.tokens.bridge import Bridge
-from turnctl.tokens.current import bound, check
 from turnctl.tokens.deadline import Timer, cancel_at
 from turnctl.tokens.entries import new_record
-from turnctl.tokens.event import TurnEvent, park, release_all
+from turnctl.tokens.event import TurnEvent, release_all
 from turnctl.tokens.ids import check_name, new_turn_id
+from turnctl.tokens.nesting import ChildTurn
 from turnctl.tokens.scope import join
 from turnctl.tokens.shielding import shielded_until
+from turnctl.tokens.slot import find_outer, refuse_own_session, take
 from turnctl.tokens.token import TurnToken
 
 if TYPE_CHECKING:
@@ -124,8 +125,8 @@ class TurnCore:
         """
         if self._token is not None:
             raise TurnctlError(f"turn {self.turn_id} has begun already; make a new turn for each unit of work")
-        self._outer = self._find_outer()
-        self._refuse_own_session()
+        self._outer = find_outer(self)
+        refuse_own_session(self)
         registry.refuse_if_shutting_down()
         token = self._token = TurnToken(self.turn_id, self.session_id)
         token._turn = self
@@ -143,13 +144,13 @@ class TurnCore:
         if not registry.enter(self):
             raise BadArgument(f"a turn with the id {self.turn_id} is running already; turn ids are used once")
         if self._outer is not None and self._inherit:
-            self._place = self._outer.activities.admit("turn", self.turn_id, _ChildTurn(self))
+            self._place = self._outer.activities.admit("turn", self.turn_id, ChildTurn(self))
             token._parent = self._outer.token
             join(token, self._outer.token)
         if self._given_event is not None:
             self._adopted = adopt(self._given_event, self)
         if self.session_id is not None:
-            self._take_session(self.session_id)
+            take(self, self.session_id, self._on_busy)
         if self.timeout_s is not None:
             self.set_timeout(self.timeout_s)
         registry.refuse_if_shutting_down()  # then read the gate: shutdown may not have seen this turn
@@ -166,81 +167,6 @@ class TurnCore:
         if self._bridge is not None:
             self._bridge.finish(1.0)
         self._leave()
-
-    def _find_outer(self) -> TurnCore | None:
-        """The turn that encloses this frame. One of the same session that no ``with`` holds does not enclose: it
-        was begun by ``begin_turn`` and left behind, and is there to be displaced."""
-        outer = registry.enclosing(bound.get())
-        while outer is not None and self.session_id is not None:
-            if outer.session_id != self.session_id or outer._is_framed:
-                break
-            outer = outer._outer
-        return outer
-
-    def _refuse_own_session(self) -> None:
-        outer = self._outer
-        while outer is not None and self.session_id is not None:
-            if outer.session_id == self.session_id:
-                raise SessionBusy(
-                    f"session {self.session_id!r} is held by turn {outer.turn_id}, which encloses this frame; "
-                    "use another session name here, or None",
-                    session_id=self.session_id,
-                    turn_id=outer.turn_id,
-                )
-            outer = outer._outer
-
-    def _take_session(self, name: str) -> None:
-        while True:
-            holder = registry.claim(name, self)
-            if holder is self:
-                return
-            points.reach("turn.begin.busy")
-            if self._on_busy == "refuse":
-                raise SessionBusy(
-                    f"session {name!r} is busy with turn {holder.turn_id}; stop that first, or begin with "
-                    'on_busy="wait" or "displace"',
-                    session_id=name,
-                    turn_id=holder.turn_id,
-                )
-            if self._on_busy == "wait" or (self._on_busy == "retire" and holder._ending):
-                self._wait_for(holder)
-                continue
-            if self._on_busy == "displace":
-                holder._displace(self)
-            else:
-                holder._supersede(self)
-            registry.release(name, holder)
-
-    def _wait_for(self, holder: TurnCore) -> None:
-        over = holder._over
-        token = self.token
-        waiters = token._grow().waiters
-        park(lambda: over.is_set() or token.cancelled, None, over._waiters, waiters)
-        if self._outer is not None:
-            check()
-        if token.cancelled:
-            raise token._error()
-
-    def _displace(self, newer: TurnCore) -> None:
-        """Trip, then retire, for a newer turn of the session; both change nothing on a turn that has ended."""
-        text = f"displaced by turn {newer.turn_id}" + (f": {newer.reason}" if newer.reason else "")
-        self.token.cancel(text, cause="displaced")
-        points.reach("turn.displace.tripped")
-        self._close_for(newer, "cancelled")
-
-    def _supersede(self, newer: TurnCore) -> None:
-        """Retire without tripping: the frames run on, own nothing new, and refuse every later stop."""
-        self._close_for(newer, "superseded")
-
-    def _close_for(self, newer: TurnCore, proposed: Outcome) -> None:
-        if self.token._retire(proposed):
-            self._decided_at = time.monotonic()
-            self.notes.append(f"its session went to turn {newer.turn_id}")
-        self.activities.close_admission()
-        if self._adopted is not None:
-            self._adopted.leave()
-        registry.move_on(self)
-        self._ring()
 
     # -- what it is -------------------------------------------------------------------------------------------
 
@@ -437,42 +363,3 @@ class TurnCore:
 
 def _is_time(at: object) -> bool:
     return isinstance(at, (int, float)) and math.isfinite(at)
-
-
-class _ChildTurn:
-    """A turn as something that its parent owns."""
-
-    kind = "turn"
-
-    def __init__(self, turn: TurnCore) -> None:
-        self._turn = turn
-
-    @property
-    def name(self) -> str:
-        return self._turn.turn_id
-
-    def ask(self) -> None:
-        turn = self._turn
-        if turn._token is not None and not turn.is_over:
-            turn.cancel("its parent has ended", cause="parent")
-
-    def end(self, kill_at: Callable[[], float]) -> None:
-        # the child ends its own things in its own grace; this waits for that, and no longer than twice
-        over = self._turn._over
-        outer = self._turn._outer
-        assert outer is not None
-        while not over.is_set():
-            at = kill_at()
-            left = at - time.monotonic()
-            if left <= 0:
-                break
-            park(lambda: over.is_set() or kill_at() < at, left, over._waiters, outer._hurry_waiters)  # noqa: B023
-        if not over.is_set():
-            self._turn.cancel("its parent's grace has passed", cause="parent", level="kill")
-            over.wait(1.0)
-
-    def alive(self) -> tuple[str, ...]:
-        return () if self._turn.is_over else (f"turn {self._turn.turn_id}",)
-
-    def outcome(self) -> None:
-        return None

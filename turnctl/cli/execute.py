@@ -1,0 +1,214 @@
+"""Running one command as a turn of this process: from the checked arguments to how this process has to end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any, NamedTuple
+
+from turnctl.cli import summary
+from turnctl.cli.foreground import Foreground
+from turnctl.cli.members import members
+from turnctl.cli.presses import Presses
+from turnctl.cli.status import Ending, ExitStatus, decide
+from turnctl.cli.talk import complain, names, say
+from turnctl.clock import format_duration
+from turnctl.processes.terminal import Terminal
+from turnctl.records.process import Completed
+from turnctl.records.words import who
+from turnctl.turns import Turn
+
+__all__ = ["Execution", "NotStarted", "Plan"]
+
+
+#: deaths that shells do not mention either: a key of the terminal, a reader that has seen enough
+_SILENT = (signal.SIGINT, signal.SIGPIPE)
+
+
+class Plan(NamedTuple):
+    """What the command line asked for, checked."""
+
+    argv: tuple[str, ...]
+    timeout: str | None
+    grace: str
+    stop_signal: int
+    folder: str | None
+    summary: str | None
+    quiet: bool
+
+
+class NotStarted(Exception):
+    """The command could not be started; ``error`` says why."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Execution:
+    """One run of a plan. Used by the main thread, once; its handlers interrupt it there."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._turn = Turn(timeout=plan.timeout, grace=plan.grace, inherit=False)
+        self._foreground: Foreground | None = None
+        self._leader: int | None = None
+
+    def run(self) -> Ending:
+        """Run the command to its end, and everything that it started; says on stderr what a person has to know.
+
+        Blocks until then. Raises ``NotStarted`` where the command could not be started.
+        """
+        if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or the status would be lost
+        terminal = Terminal.find()
+        if terminal is not None:
+            self._foreground = Foreground(
+                terminal, is_stopping=lambda: self._turn.stopping, quiet=self._plan.quiet
+            )
+        with Presses(self._turn, self._leave, quiet=self._plan.quiet):
+            is_restored = False
+            try:
+                with self._turn:
+                    self._turn.on_cancel(self._tell_of_stop)
+                    self._tell_of_leftovers(self._run_command())
+                is_restored = self._died_of_itself()
+            finally:
+                self._give_terminal_back(restore=not is_restored)
+            return self._account()
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the command has run, if only for a moment."""
+        return self._leader is not None
+
+    def _run_command(self) -> Completed:
+        plan = self._plan
+        options: dict[str, Any] = {"terminal": "session"}
+        if self._foreground is not None:
+            options = self._foreground.options()
+        started = options.get("on_start")
+
+        def on_start(pid: int) -> None:
+            self._leader = pid
+            if started is not None:
+                started(pid)
+
+        options["on_start"] = on_start
+        try:
+            return self._turn.run(
+                plan.argv,
+                cwd=plan.folder,
+                stdin="inherit",
+                capture=False,
+                close_fds=False,  # what the caller left open is meant for the command; nothing of ours is
+                stop_signal=plan.stop_signal,
+                **options,
+            )
+        except OSError as error:
+            if self.is_started:
+                raise
+            raise NotStarted(error) from error
+
+    def _died_of_itself(self) -> bool:
+        """Whether the command chose its end, so that what it did to the terminal's settings was meant."""
+        report = self._turn.report
+        status = report.processes[-1].returncode if report.processes else None
+        return report.stop is None and status is not None and 0 <= status < 128
+
+    def _give_terminal_back(self, *, restore: bool) -> None:
+        if self._foreground is not None:
+            self._foreground.end(restore=restore)
+
+    # -- what is said -----------------------------------------------------------------------------------------
+
+    def _say(self, text: str) -> None:
+        if not self._plan.quiet:
+            say(text)
+
+    def _members(self) -> list[tuple[str, int]]:
+        if self._leader is None:
+            return []
+        return members(self._leader, without=0 if self._foreground is None else self._foreground.sentinel_pid)
+
+    def _tell_of_stop(self) -> None:
+        """Runs on the turn's bridge thread, beside the ending itself."""
+        record = self._turn.token.record
+        assert record is not None
+        lines = [f"stop accepted ({record.reason or who(record)})"]
+        found = self._members()
+        if found:
+            lines.append(f"waiting for {_counted(found)}, {signal.Signals(self._plan.stop_signal).name} first")
+            lines[-1] += self._when_killed()
+        self._say("\n".join(lines))
+
+    def _when_killed(self) -> str:
+        at = self._turn.kill_at()
+        left = 0.0 if at is None else at - time.monotonic()
+        return f", KILL in {format_duration(round(left, 1))}" if left > 0 else ", KILL now"
+
+    def _tell_of_leftovers(self, completed: Completed) -> None:
+        left = completed.outcome.leftovers
+        if left:
+            found = [(one.name, one.pid) for one in left]
+            grace = format_duration(self._turn.grace_s)
+            self._say(f"the command has ended and left {_counted(found)}: ending them, KILL in {grace}")
+
+    # -- the account ------------------------------------------------------------------------------------------
+
+    def _account(self) -> Ending:
+        report = self._turn.report
+        ending = decide(report, keys=() if self._foreground is None else self._foreground.keys)
+        process = report.processes[-1] if report.processes else None
+        self._write_summary(ending)
+        if process is not None and report.stop is None and process.signal not in (None, *_SILENT):
+            self._say(f"the command was ended by {_name(process.signal)} (status {ending.status})")
+        if report.stop is not None or report.execution != "ended" or (process is not None and process.leftovers):
+            self._say(str(report))
+        for survivor in process.survivors if process is not None else ():
+            self._say(f"still there: {survivor.name} {survivor.pid}: {survivor.reason}")
+        return ending
+
+    def _write_summary(self, ending: Ending, alive: list[tuple[str, int]] | None = None) -> None:
+        if self._plan.summary is None:
+            return
+        report = self._turn.report
+        values = report.as_dict()
+        process = report.processes[-1] if report.processes else None
+        status = None if process is None else process.returncode
+        ended_by = None if status is None or status >= 0 else _name(-status)
+        values |= {
+            "command": list(self._plan.argv),
+            "command_status": status if ended_by is None else None,
+            "command_signal": ended_by,
+            "exit_status": int(ending.status),
+            "exit_signal": None if ending.signal is None else _name(ending.signal),
+        }
+        if alive:
+            values["execution"]["alive"] = [f"process {pid} ({name})" for name, pid in alive]
+        try:
+            summary.write(self._plan.summary, values)
+        except OSError as error:
+            complain(f"the summary could not be written to {self._plan.summary}: {error.strerror}")
+
+    def _leave(self) -> None:
+        """The third press: stop waiting. Runs in the signal handler, and does not return."""
+        try:
+            alive = self._members()
+            self._write_summary(Ending(ExitStatus.UNRESOLVED), alive)
+            self._say(f"stopped waiting; still there: {names(alive) or 'nothing that could be found'}")
+            self._give_terminal_back(restore=True)
+        finally:
+            os._exit(ExitStatus.UNRESOLVED)
+
+
+def _counted(found: list[tuple[str, int]]) -> str:
+    return f"{len(found)} process{'es' if len(found) != 1 else ''} ({names(found)})"
+
+
+def _name(signum: int) -> str:
+    try:
+        return signal.Signals(signum).name
+    except ValueError:
+        return f"signal {signum}"

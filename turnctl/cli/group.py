@@ -1,0 +1,74 @@
+"""The command ``turnctl`` itself: knows its commands by name and summary, and loads the one that is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from turnctl._version import __version__
+from turnctl.cli import faults
+
+__all__ = ["cli"]
+
+#: name: (module that holds a command of the same name, summary as in its own help)
+COMMANDS = {
+    "run": ("turnctl.cli.run", "Run a command, and stop it with everything that it started."),
+}
+
+class LazyGroup(click.Group):
+    """Answers what it can from ``COMMANDS``, without loading a command."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS:
+            ctx.fail(f"there is no command {name!r}{_near(name)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in sorted(COMMANDS.items())])
+
+
+def _near(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; it has: {', '.join(sorted(COMMANDS))}"
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(f"turnctl {__version__}")
+        ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="turnctl COMMAND --help tells more of a command.",
+)
+@click.option(
+    "-V", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version."
+)
+@click.option(
+    "--debug", "is_debug", is_flag=True, envvar="TURNCTL_DEBUG", show_envvar=True, help="Show where an error came from."
+)
+@click.pass_context
+def cli(ctx: click.Context, is_debug: bool) -> None:
+    """Run commands so that they can be stopped, and say what is known afterwards."""
+    faults.show_traceback = is_debug
+    if ctx.invoked_subcommand is None:
+        ctx.fail(f"no command was given; it has: {', '.join(sorted(COMMANDS))}")

@@ -1,0 +1,97 @@
+"""The entry point of the command line: errors become one line and a hint, and endings become how we end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from click import UsageError
+
+    from turnctl.cli.status import Ending
+
+__all__ = ["main"]
+
+# nothing else is loaded up here: until ``main`` runs, Ctrl-C would show where it struck
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line on ``args`` (default: those of this process), and end the process accordingly."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # die of it, as of the others, until a command says otherwise
+    ending = _ending_of(list(sys.argv[1:] if args is None else args))
+    _end_by(ending)
+
+
+def _ending_of(args: list[str]) -> Ending:
+    import click
+
+    from turnctl.cli.group import cli
+    from turnctl.cli.status import Ending, ExitStatus
+
+    try:
+        result: Any = cli.main(args, prog_name="turnctl", standalone_mode=False)
+        sys.stdout.flush()
+    except click.UsageError as error:
+        _tell_of_misuse(error)
+        return Ending(ExitStatus.USAGE)
+    except click.ClickException as error:
+        from turnctl.cli.talk import complain
+
+        complain(error.format_message())
+        return Ending(error.exit_code)
+    except BrokenPipeError:
+        # the reader of a help text has seen enough; the interpreter must not try again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return Ending.by(signal.SIGPIPE)
+    except Exception as error:  # noqa: BLE001 - whatever it is, a person gets a line they can pass on
+        from turnctl.cli.faults import tell_of_fault
+
+        tell_of_fault(error)
+        return Ending(ExitStatus.BUG)
+    return result if isinstance(result, Ending) else Ending(int(result or 0))
+
+
+def _tell_of_misuse(error: UsageError) -> None:
+    import click
+
+    from turnctl.cli.talk import complain
+
+    message = error.format_message()
+    if isinstance(error, click.NoSuchOption):
+        near = f"; did you mean {' or '.join(sorted(error.possibilities))}?" if error.possibilities else ""
+        message = f"there is no option {error.option_name}{near}"
+    elif isinstance(error, click.BadParameter) and error.param is not None:
+        option = error.param.opts[-1]
+        message = error.message if error.message.startswith(option) else f"{option}: {error.message}"
+    path = "turnctl" if error.ctx is None else error.ctx.command_path
+    complain(message[:1].lower() + message[1:].rstrip("."), f"{path} --help shows how it is used")
+
+
+def _end_by(ending: Ending) -> NoReturn:
+    if ending.signal is not None:
+        _die_of(ending.signal)
+    sys.exit(ending.status)
+
+
+def _die_of(signum: int) -> None:
+    """Die of the signal, so that whoever waits for us sees it; returns only where the kernel does not let us."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass  # closed, or nobody reads it
+    if signum == signal.SIGQUIT:  # which would leave a core file of us, not of the command
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    signal.signal(signum, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signum})
+    signal.raise_signal(signum)  # process 1 lives on: the kernel keeps it from dying by signals
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The kinds of value that options take: durations, signals, folders, files. Each refusal says what would be right."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import click
+
+from turnctl.cli import summary
+from turnctl.clock import parse_duration
+from turnctl.errors import BadArgument, BadDuration
+
+__all__ = ["Duration", "Folder", "NewFile", "Signal"]
+
+
+class Duration(click.ParamType):
+    """A duration with its unit; given on as text, since ``none`` and a number are not the same."""
+
+    name = "DUR"
+
+    def __init__(self, *, none: bool = False, zero: bool = False) -> None:
+        self._none = none
+        self._zero = zero
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        what = "duration" if param is None else param.opts[-1]
+        try:
+            parse_duration(value, what=what, none=self._none, zero=self._zero, unit_required=True)
+        except BadDuration as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+class Signal(click.ParamType):
+    """A signal by name, with or without SIG, or by number; given on as a number."""
+
+    name = "SIG"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).strip().upper()
+        if text.isdecimal() and int(text) in set(signal.Signals):
+            return int(text)
+        name = text if text.startswith("SIG") else f"SIG{text}"
+        if name in signal.Signals.__members__:
+            return signal.Signals[name].value
+        self.fail(f"unknown signal {value!r}; write it like TERM, SIGTERM or 15{_near(name)}", param, ctx)
+
+
+def _near(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, signal.Signals.__members__, n=1)
+    return f" (did you mean {near[0].removeprefix('SIG')}?)" if near else ""
+
+
+class Folder(click.ParamType):
+    """A folder that can be entered."""
+
+    name = "DIR"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not os.path.exists(value):
+            self.fail(f"there is no folder {value!r}", param, ctx)
+        if not os.path.isdir(value):
+            self.fail(f"{value!r} is not a folder", param, ctx)
+        if not os.access(value, os.X_OK):
+            self.fail(f"the folder {value!r} may not be entered by this user", param, ctx)
+        return str(value)
+
+
+class NewFile(click.ParamType):
+    """A file that can be written, tried at once."""
+
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return summary.check(value)
+        except BadArgument as error:
+            self.fail(str(error), param, ctx)

@@ -1,0 +1,160 @@
+"""``turnctl run``: its options, and what is said where a command cannot be started."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+
+import click
+
+from turnctl.cli.command import Command
+from turnctl.cli.faults import tell_of_fault
+from turnctl.cli.options import Duration, Folder, NewFile, Signal
+from turnctl.cli.status import Ending, ExitStatus
+from turnctl.cli.talk import complain
+
+__all__ = ["run"]
+
+_EXAMPLES = (
+    ("turnctl run --timeout 30s -- make test", "stop it and all it started after 30 s, asking first"),
+    ("turnctl run --grace 0s --summary run.json ./job", "kill without asking when stopped, and keep a record"),
+    ("turnctl run -- bash -c 'make | tee log'", "a pipeline, an alias or a builtin needs a shell"),
+)
+_STATUSES = (
+    ("N", "the command's own status, 128+N if signal N ended it"),
+    ("122", "stopped, other than by a signal or the timeout"),
+    ("123", "something is still running, or is not known; stderr and the summary name it"),
+    ("124", "the timeout passed"),
+    ("125", "turnctl failed before the start; nothing was run"),
+    ("126, 127", "the command cannot be executed; was not found"),
+    ("2", "wrong use of turnctl; nothing was run"),
+    ("130, 143", "turnctl was stopped by Ctrl-C, by SIGTERM, and dies of that signal (129 HUP, 131 QUIT)"),
+)
+_HELP = """
+    First Ctrl-C or SIGTERM: the command is asked to end, and killed after the grace. Second: killed now. Third:
+    turnctl stops waiting and says what is left.
+
+    On a terminal the command has the foreground, so that its keys go to the command: a program that handles Ctrl-C
+    keeps it, and one that ignores it is stopped. Three within two seconds stop either. stdin, stdout and stderr are
+    the command's; turnctl speaks on stderr, and says nothing when the command ends by itself with nothing left.
+"""
+
+
+@click.command(
+    "run",
+    cls=Command,
+    short_help="Run a command, and stop it with everything that it started.",
+    help=_HELP,
+    options_metavar="[OPTIONS] [--]",
+    examples=_EXAMPLES,
+    tables=[("Exit status", _STATUSES)],
+)
+@click.option(
+    "--timeout",
+    type=Duration(none=True),
+    envvar="TURNCTL_RUN_TIMEOUT",
+    show_envvar=True,
+    help="Stop it after this time, such as 30s or 1m30s; none for no limit.",
+)
+@click.option(
+    "--grace",
+    type=Duration(zero=True),
+    default="5s",
+    show_default=True,
+    envvar="TURNCTL_RUN_GRACE",
+    show_envvar=True,
+    help="The time between asking and killing.",
+)
+@click.option(
+    "--signal",
+    "stop_signal",
+    type=Signal(),
+    default="TERM",
+    show_default=True,
+    envvar="TURNCTL_RUN_SIGNAL",
+    show_envvar=True,
+    help="What asking means: the signal that is sent first.",
+)
+@click.option(
+    "-C",
+    "--chdir",
+    "folder",
+    type=Folder(),
+    envvar="TURNCTL_RUN_CHDIR",
+    show_envvar=True,
+    help="Run it in this folder. A command given by a relative path is looked for from there.",
+)
+@click.option(
+    "--summary",
+    type=NewFile(),
+    envvar="TURNCTL_RUN_SUMMARY",
+    show_envvar=True,
+    help="Write what became of it to this file, as JSON.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND [ARG]...")
+def run(
+    command: tuple[str, ...],
+    timeout: str | None,
+    grace: str,
+    stop_signal: int,
+    folder: str | None,
+    summary: str | None,
+    quiet: bool,
+) -> Ending:
+    if not command:
+        raise click.UsageError("no command was given; say what to run, such as: turnctl run -- make test")
+    # not before it is certain that something will be run: this loads everything
+    from turnctl.cli.execute import Execution, NotStarted, Plan
+
+    execution = Execution(Plan(command, timeout, grace, stop_signal, folder, summary, quiet))
+    try:
+        return execution.run()
+    except NotStarted as refused:
+        return _not_started(refused.error, command, folder)
+    except Exception as error:
+        if execution.is_started:
+            raise
+        tell_of_fault(error)
+        return Ending(ExitStatus.FAILED)
+
+
+def _not_started(error: OSError, command: tuple[str, ...], folder: str | None) -> Ending:
+    """Say why, and give the status that shells and ``env`` give for it."""
+    name = command[0]
+    if error.errno in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
+        complain(f"could not start {name}: {error.strerror}", "this machine, or this user's limits, are exhausted")
+        return Ending(ExitStatus.FAILED)
+    if isinstance(error, FileNotFoundError):
+        complain(*_not_found(name, command, folder))
+        return Ending(ExitStatus.NOT_FOUND)
+    complain(f"cannot execute {name}: {error.strerror}", _not_executable(error, name, folder))
+    return Ending(ExitStatus.NOT_EXECUTABLE)
+
+
+def _not_found(name: str, command: tuple[str, ...], folder: str | None) -> tuple[str, str]:
+    there = shutil.which(name) if os.sep not in name else os.path.join(folder or "", name)
+    if there is not None and os.path.exists(there):
+        return f"cannot execute {name}: its interpreter was not found", f"look at its first line: head -1 {there}"
+    if len(command) == 1 and len(name.split()) > 1:
+        return f"command not found: {name!r}", f"that is one word; leave the quotes off: turnctl run -- {name}"
+    if os.sep in name:
+        return f"command not found: {name}", f"there is no such file, seen from {folder or os.getcwd()}"
+    return (
+        f"command not found: {name}",
+        f"no folder of PATH has it; a builtin or an alias of a shell needs the shell: turnctl run -- bash -c '{name}'",
+    )
+
+
+def _not_executable(error: OSError, name: str, folder: str | None) -> str:
+    path = os.path.join(folder or "", name)
+    if os.path.isdir(path):
+        return "it is a folder; give the program in it"
+    if error.errno == errno.ENOEXEC:
+        return f"it has no #! line, and is no program for this machine; name its interpreter: sh {name}"
+    if error.errno == errno.E2BIG:
+        return "the arguments and the environment are longer than this machine allows; hand them over in a file"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"this user may not execute it; if it should be a program: chmod +x {name}"
+    return f"look at it: ls -ld {name}"
