@@ -16,6 +16,7 @@ from standins import BOUND, Background, until
 from turnctl.errors import CancelledError
 from turnctl.processes import leader as leader_module
 from turnctl.processes import table
+from turnctl.processes import members as members_module
 from turnctl.processes import tree as tree_module
 from turnctl.processes.command import run
 from turnctl.processes.leader import Leader
@@ -24,13 +25,13 @@ from turnctl.processes.tree import Tree
 
 
 @contextmanager
-def tree_of(command: str, count: int, *, own_session: bool = True) -> Iterator[tuple[Tree, str]]:
+def tree_of(command: str, count: int) -> Iterator[tuple[Tree, str]]:
     """A command in its own session with that many living processes, as a tree, and the tag it goes by."""
     tag = nap()
     popen = subprocess.Popen(["bash", "-c", command.replace("NAP", tag)], start_new_session=True)
     popen.returncode = 0
     leader = Leader(popen.pid, lambda: None)
-    tree = Tree(leader, own_session=own_session)
+    tree = Tree(leader)
     try:
         assert until(lambda: len(alive(tag)) == count), alive(tag)
         yield tree, tag
@@ -40,6 +41,11 @@ def tree_of(command: str, count: int, *, own_session: bool = True) -> Iterator[t
         assert until(leader.look)
         tree.close()
         leader.reap()
+
+
+def make_old(tree: Tree) -> None:
+    """Make as if the last look were so long ago that pids may have gone all the way round."""
+    tree._members._mark = (tree._members._mark[0], 0.0)
 
 
 def pids(members: list[Entry]) -> list[int]:
@@ -89,7 +95,7 @@ def test_known_orphan_is_found_again() -> None:
 
 def test_session_of_the_host_is_not_the_commands() -> None:
     """For a command in the host's session only its group and its descendants count."""
-    with tree_of("NAP; true", 2, own_session=False) as (tree, tag):
+    with tree_of("NAP; true", 2) as (tree, tag):
         assert alive(tag) == pids(tree.members())
         assert os.getpid() not in pids(tree.members())
 
@@ -105,7 +111,7 @@ def test_leftovers_are_the_same_by_both_ways() -> None:
     with tree_of("NAP & true", 1) as (tree, tag):
         assert until(tree.leader.look)
         short = tree.leftovers()
-        tree._young_until, tree._known = 0.0, {}
+        make_old(tree)
 
         assert alive(tag) == pids(short) == pids(tree.leftovers())
 
@@ -114,8 +120,8 @@ def test_short_look_spares_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing was started since the command, the table is not read."""
     with tree_of("true", 0) as (tree, _):
         assert until(tree.leader.look)
-        monkeypatch.setattr(tree_module, "last_pid", lambda: tree.leader.pid)
-        monkeypatch.setattr(tree_module, "read_table", lambda: pytest.fail("the table was read"))
+        monkeypatch.setattr(members_module, "last_pid", lambda: tree.leader.pid)
+        monkeypatch.setattr(members_module, "read_table", lambda: pytest.fail("the table was read"))
 
         assert [] == tree.leftovers()
 
@@ -126,7 +132,7 @@ def test_short_look_is_not_trusted_too_far(monkeypatch: pytest.MonkeyPatch, last
     with tree_of("NAP & true", 1) as (tree, tag):
         assert until(tree.leader.look)
         number = {None: None, "before": tree.leader.pid - 1, "far": tree.leader.pid + 1000}[last]
-        monkeypatch.setattr(tree_module, "last_pid", lambda: number)
+        monkeypatch.setattr(members_module, "last_pid", lambda: number)
 
         assert alive(tag) == pids(tree.leftovers())
 
@@ -220,7 +226,7 @@ def test_group_of_a_lost_leader_is_left_alone(no_group_pidfd: None, monkeypatch:
     """Once the leader was reaped by somebody else its group number proves nothing, and is not signalled."""
     with tree_of("NAP & true", 1) as (tree, tag):
         os.waitpid(tree.leader.pid, 0)
-        tree._young_until = 0.0
+        make_old(tree)
         monkeypatch.setattr(os, "killpg", lambda *_: pytest.fail("signalled"))
 
         assert not tree.leader.signal_group(signal.SIGKILL)
@@ -246,7 +252,7 @@ def test_young_number_is_still_its_own(no_group_pidfd: None) -> None:
     with tree_of("NAP & true", 1) as (tree, tag):
         os.waitpid(tree.leader.pid, 0)
         found = tree.members()
-        tree._young_until = 0.0
+        make_old(tree)
 
         assert alive(tag) == pids(found) == pids(tree.members())
 

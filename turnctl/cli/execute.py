@@ -64,9 +64,7 @@ class Execution:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or the status would be lost
         terminal = Terminal.find()
         if terminal is not None:
-            self._foreground = Foreground(
-                terminal, is_stopping=lambda: self._turn.stopping, quiet=self._plan.quiet
-            )
+            self._foreground = Foreground(terminal, is_stopping=lambda: self._turn.stopping, quiet=self._plan.quiet)
         with Presses(self._turn, self._leave, quiet=self._plan.quiet):
             is_restored = False
             try:

@@ -47,9 +47,7 @@ class Foreground:
         self._is_busy = False
         terminal.saved = terminal.modes()
         # a shell without job control marks what it runs in the background by this; its group is the shell's own
-        self._may_hold = not all(
-            signal.getsignal(n) is signal.SIG_IGN for n in (signal.SIGINT, signal.SIGQUIT)
-        )
+        self._may_hold = not all(signal.getsignal(n) is signal.SIG_IGN for n in (signal.SIGINT, signal.SIGQUIT))
         self._from_start = self._may_hold and terminal.is_ours() and not self._is_shared()
         self._pressed: list[tuple[int, float]] = []
         self._sentinel = Sentinel.start() if self._may_hold else None
@@ -212,9 +210,7 @@ class Foreground:
             return True
         recent = sum(now - at <= _WITHIN_S for _, at in self._pressed)
         assert self._command is not None
-        return recent >= _PRESSES_THAT_STOP or (
-            reaction(self._command, number, without=self.sentinel_pid) == "ignored"
-        )
+        return recent >= _PRESSES_THAT_STOP or (reaction(self._command, number, without=self.sentinel_pid) == "ignored")
 
     # -- the end ----------------------------------------------------------------------------------------------
 

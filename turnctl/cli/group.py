@@ -16,13 +16,14 @@ COMMANDS = {
     "run": ("turnctl.cli.run", "Run a command, and stop it with everything that it started."),
 }
 
+
 class LazyGroup(click.Group):
     """Answers what it can from ``COMMANDS``, without loading a command."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
         return sorted(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
         found: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
@@ -36,7 +37,7 @@ class LazyGroup(click.Group):
             ctx.fail(f"there is no command {name!r}{_near(name)}")
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in sorted(COMMANDS.items())])
 
@@ -61,7 +62,13 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     epilog="turnctl COMMAND --help tells more of a command.",
 )
 @click.option(
-    "-V", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version."
+    "-V",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version.",
 )
 @click.option(
     "--debug", "is_debug", is_flag=True, envvar="TURNCTL_DEBUG", show_envvar=True, help="Show where an error came from."

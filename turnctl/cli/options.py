@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,15 @@ from turnctl.errors import BadArgument, BadDuration
 __all__ = ["Duration", "Folder", "NewFile", "Signal"]
 
 
-class Duration(click.ParamType):
+if TYPE_CHECKING:
+    # generic from click 8.4 on, for type checkers alone
+    OfText = click.ParamType[str]
+    OfNumber = click.ParamType[int]
+else:
+    OfText = OfNumber = click.ParamType
+
+
+class Duration(OfText):
     """A duration with its unit; given on as text, since ``none`` and a number are not the same."""
 
     name = "DUR"
@@ -33,7 +41,7 @@ class Duration(click.ParamType):
         return str(value)
 
 
-class Signal(click.ParamType):
+class Signal(OfNumber):
     """A signal by name, with or without SIG, or by number; given on as a number."""
 
     name = "SIG"
@@ -43,9 +51,9 @@ class Signal(click.ParamType):
         if text.isdecimal() and int(text) in set(signal.Signals):
             return int(text)
         name = text if text.startswith("SIG") else f"SIG{text}"
-        if name in signal.Signals.__members__:
-            return signal.Signals[name].value
-        self.fail(f"unknown signal {value!r}; write it like TERM, SIGTERM or 15{_near(name)}", param, ctx)
+        if name not in signal.Signals.__members__:
+            self.fail(f"unknown signal {value!r}; write it like TERM, SIGTERM or 15{_near(name)}", param, ctx)
+        return signal.Signals[name].value
 
 
 def _near(name: str) -> str:
@@ -55,7 +63,7 @@ def _near(name: str) -> str:
     return f" (did you mean {near[0].removeprefix('SIG')}?)" if near else ""
 
 
-class Folder(click.ParamType):
+class Folder(OfText):
     """A folder that can be entered."""
 
     name = "DIR"
@@ -70,7 +78,7 @@ class Folder(click.ParamType):
         return str(value)
 
 
-class NewFile(click.ParamType):
+class NewFile(OfText):
     """A file that can be written, tried at once."""
 
     name = "FILE"

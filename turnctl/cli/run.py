@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 
 import click
 
@@ -134,7 +133,9 @@ def _not_started(error: OSError, command: tuple[str, ...], folder: str | None) -
 
 
 def _not_found(name: str, command: tuple[str, ...], folder: str | None) -> tuple[str, str]:
-    there = shutil.which(name) if os.sep not in name else os.path.join(folder or "", name)
+    from shutil import which  # brings every compressor along
+
+    there = which(name) if os.sep not in name else os.path.join(folder or "", name)
     if there is not None and os.path.exists(there):
         return f"cannot execute {name}: its interpreter was not found", f"look at its first line: head -1 {there}"
     if len(command) == 1 and len(name.split()) > 1:

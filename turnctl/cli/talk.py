@@ -12,11 +12,11 @@ __all__ = ["complain", "names", "say"]
 
 _STDERR = 2
 _MOST_NAMES = 8
-_PATIENCE_MS = 1000
+_PATIENCE_MS = 200
 
 
 def say(text: str) -> None:
-    """Write lines to stderr. Blocks for a second at most: a terminal that is halted, or a pipe that nobody reads,
+    """Write lines to stderr. Blocks for 0.2 s at most: a terminal that is halted, or a pipe that nobody reads,
     loses them. Safe in a signal handler, and in a background job of a terminal that stops those who write.
     """
     if sys.stderr is None:

@@ -163,7 +163,7 @@ class Supervision(Driven):
         if self.spec.timeout_s is not None:
             self._deadline = self.account.started_at + self.spec.timeout_s
         leader = Leader(started.pid, wakeup.ring)
-        self._tree = Tree(leader, own_session=self.spec.terminal == "session")
+        self._tree = Tree(leader)
         pump = self._pump = Pump()
         pump.watch(wakeup.fd)
         if leader.fd is not None:
@@ -215,7 +215,7 @@ class Supervision(Driven):
         if self.phase == "left" and self._asked:
             return self._begin_ladder(now)
         if self.phase == "ending":
-            return self._while_ending(now)
+            return self._while_ending()
         return None
 
     def _while_running(self, now: float) -> float | None:
@@ -276,15 +276,16 @@ class Supervision(Driven):
         self.phase = "ending"
         self._is_due = True
         self._tell()
-        return self._while_ending(now)
+        return self._while_ending()
 
-    def _while_ending(self, now: float) -> float | None:
+    def _while_ending(self) -> float | None:
         ladder, tree = self._ladder, self._tree
         assert ladder is not None
         if not self.interrupted and self._is_stop_wanted():
             self.interrupted = True
             self.account.stopped = not tree.leader.look()
         ladder.shorten(self._kill_at())
+        now = monotonic()  # after the limits were read: a kill that was asked for just now is due
         if not self._is_due and now < ladder.look_at:
             return self._sooner(ladder.look_at)
         self._is_due = False

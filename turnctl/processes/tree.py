@@ -1,39 +1,32 @@
-"""The processes of one command: finding them, signalling them, and saying why one is still there.
+"""The processes of one command: signalling them, waiting for them, and saying why one is still there.
 
-Level ``best-effort``: what has the command's group or session, what descends from one of these, and what was
-found to do so before. A process that has left the session *and* lost its parent before anybody looked is not
-found.
+Level ``best-effort``: who belongs to the command is found as ``members`` says, which is no proof that nobody
+is left.
 
 Invariants
   R1  A single process is signalled only through a pidfd that was opened before its start time was compared
       with the one in the reading; where there is no pidfd, right after that comparison.
   R2  Never signalled: pid 1, this process, this process's own group.
   R3  The group is signalled only while its number is proved to be this command's (``leader``).
-  R4  A group or session number counts as ours only while its proof holds; without it only identities known
-      from before, and their descendants, do.
+  R4  Where nothing can be read, the group as a whole stands for its members: never nobody.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections import defaultdict
 from collections.abc import Iterable
-from time import monotonic
 from typing import Literal
 
 from turnctl.processes.leader import Leader, open_pidfd
-from turnctl.processes.table import Entry, Identity, is_readable, last_pid, read_entry, read_table, started_at
+from turnctl.processes.members import Members
+from turnctl.processes.table import Entry, Identity, is_readable, read_entry, started_at
 from turnctl.records.process import Containment, Survivor
 
 __all__ = ["Reached", "Tree"]
 
 #: descriptors that one ending holds at most; the rest is waited for in turns
 MOST_HELD = 64
-#: numbers looked at one by one before the whole table is read instead
-FEW_NUMBERS = 64
-#: a command that runs longer may have seen the pids go all the way round
-YOUNG_S = 1.0
 
 #: who a signal was sent to: the group by its number, or a process by its pid
 Reached = tuple[Literal["group", "process"], int]
@@ -44,107 +37,37 @@ class Tree:
 
     containment: Containment = "best-effort"
 
-    def __init__(self, leader: Leader, *, own_session: bool) -> None:
+    def __init__(self, leader: Leader) -> None:
         self.leader = leader
-        self._own_session = own_session
-        self._known: dict[Identity, Entry] = {}
+        self._members = Members(leader)
         self._killed: dict[Identity, str] = {}
         self._held: dict[Identity, int] = {}
-        self._adopted: list[int] = []
-        self._young_until = monotonic() + YOUNG_S
         self.is_blind = not is_readable()
 
     # -- finding ---------------------------------------------------------------------------------------------
 
     def members(self) -> list[Entry]:
-        """A fresh reading of what lives of the command; remembers what it found. Takes milliseconds, no
-        more.
-        """
+        """A fresh reading of what lives of the command. Takes milliseconds, no more."""
         if self.is_blind:
             return [] if self.leader.look() else [self._stand_in()]
         try:
-            return self._read_members()
-        except OSError:
-            # no descriptor left to read with: whoever is in the group counts as one, so that it is not given
-            # up
+            return self._members.read()
+        except OSError:  # no descriptor left to read with
             return [self._stand_in()] if self.leader.signal_group(0) else []
 
-    def _read_members(self) -> list[Entry]:
-        table = read_table()
-        me = os.getpid()
-        by_parent, by_group, by_session = _index(table.values())
-        found: dict[int, Entry] = {}
-        queue = self._roots(table, by_group, by_session)
-        while queue:
-            entry = queue.pop()
-            if entry.pid in found or entry.pid in (1, me):
-                continue
-            found[entry.pid] = entry
-            # who claims to come from this process cannot be older than it
-            for index in (by_parent, by_group, by_session):
-                queue += [e for e in index[entry.pid] if e.start >= entry.start]
-        alive = []
-        for entry in found.values():
-            if not entry.is_dead:
-                alive.append(entry)
-            elif entry.ppid == me and entry.pid != self.leader.pid:
-                self._adopted.append(entry.pid)
-        self._known = {entry.identity: entry for entry in alive}
-        return alive
-
-    def _roots(
-        self, table: dict[int, Entry], by_group: dict[int, list[Entry]], by_session: dict[int, list[Entry]]
-    ) -> list[Entry]:
-        number = self.leader.pid
-        roots = []
-        proved = self.leader.is_held() or (self.leader.fd is not None and self.leader.signal_group(0))
-        proved = proved or self._is_young()
-        for (pid, start), before in self._known.items():
-            now = table.get(pid)
-            if now is not None and now.start == start:
-                roots.append(now)
-                # it has been in the group ever since, so the number cannot have been given to another one
-                proved = proved or before.pgrp == now.pgrp == number
-        if proved:
-            roots += by_group[number]
-            if self._own_session:
-                roots += by_session[number]
-        if not self.leader.lost and number in table:
-            roots.append(table[number])
-        return roots
+    def leftovers(self) -> list[Entry]:
+        """What lives on after the main process has ended by itself."""
+        try:
+            if not self.is_blind and self._members.is_surely_empty():
+                return []
+        except OSError:
+            pass  # ``members`` deals with it
+        return self.members()
 
     def _stand_in(self) -> Entry:
         """An entry for the whole group, where nothing can be read of its members."""
         number = self.leader.pid
         return Entry(number, os.getpid(), number, number, "?", 0, b"")
-
-    def leftovers(self) -> list[Entry]:
-        """What lives on after the main process has ended by itself.
-
-        Right after the start a look at the few numbers given out since then may spare the whole reading, with
-        the same answer.
-        """
-        if not self._known and self._is_young() and self._nothing_since_start():
-            return []
-        return self.members()
-
-    def _is_young(self) -> bool:
-        """Whether pids cannot have gone all the way round since the start, so that the number is not used
-        again.
-        """
-        last = last_pid()
-        return monotonic() < self._young_until and last is not None and last >= self.leader.pid
-
-    def _nothing_since_start(self) -> bool:
-        last = last_pid()
-        number = self.leader.pid
-        if last is None or not number <= last <= number + FEW_NUMBERS:
-            return False
-        for pid in range(number + 1, last + 1):
-            entry = read_entry(pid)
-            if entry is not None and number in (entry.pgrp, entry.sid, entry.ppid):
-                return False
-        return True
 
     # -- signalling ------------------------------------------------------------------------------------------
 
@@ -254,25 +177,12 @@ class Tree:
         for fd in self._held.values():
             os.close(fd)
         self._held.clear()
-        for pid in self._adopted:
+        for pid in self._members.adopted:
             try:
                 os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
             except ChildProcessError:
                 pass  # reaped by the program itself
-        self._adopted.clear()
-
-
-def _index(
-    entries: Iterable[Entry],
-) -> tuple[dict[int, list[Entry]], dict[int, list[Entry]], dict[int, list[Entry]]]:
-    by_parent: dict[int, list[Entry]] = defaultdict(list)
-    by_group: dict[int, list[Entry]] = defaultdict(list)
-    by_session: dict[int, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        by_parent[entry.ppid].append(entry)
-        by_group[entry.pgrp].append(entry)
-        by_session[entry.sid].append(entry)
-    return by_parent, by_group, by_session
+        self._members.adopted.clear()
 
 
 def _owner(pid: int) -> str:

@@ -11,6 +11,10 @@ __all__ = ["Completed", "Containment", "ProcessOutcome", "SignalSent", "Survivor
 Containment = Literal["atomic", "complete", "best-effort"]
 
 
+def _plain(_: object, __: object, value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
 @attrs.frozen
 class SignalSent:
     """One signal that was sent, and to whom.
@@ -73,7 +77,7 @@ class ProcessOutcome:
 
     def as_dict(self) -> dict[str, Any]:
         """The outcome as plain values for JSON."""
-        found = attrs.asdict(self)
+        found = attrs.asdict(self, value_serializer=_plain)
         found["signal"] = self.signal
         return found
 

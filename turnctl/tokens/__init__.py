@@ -1,0 +1,1 @@
+"""The signal: tokens, turns, sessions, and how a turn ends."""

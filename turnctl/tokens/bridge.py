@@ -24,6 +24,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from turnctl.tokens.callbacks import Registration
     from turnctl.tokens.token import CancelToken
 
 __all__ = ["Bridge"]
@@ -60,7 +61,7 @@ class Bridge:
         if weakref.ref(token) not in self._served:
             self._served[weakref.ref(token, self._gone)] = None
             token._grow().bells.append(self.ring)
-        self.wake()
+        self.start()
 
     def _gone(self, ref: weakref.ref[CancelToken]) -> None:
         self._served.pop(ref, None)
@@ -73,6 +74,8 @@ class Bridge:
         key = object()
         self._watchers[key] = fn
         self.serve(token)
+        if token.stopping:  # then read the log
+            self.ring()
         return lambda: self._watchers.pop(key, None) and None
 
     def start(self) -> None:
@@ -93,24 +96,35 @@ class Bridge:
             while not self._queue.empty():
                 self._queue.get()
             last = self.is_over
-            done = self._round()
+            self._round()
             if last:
                 return
-            if done:
-                # nothing can become due any more: give the thread up, and *then* look whether more has come
+            if self._is_idle():
+                # give the thread up, and *then* look whether more has come
                 self._gate.release()
-                if self._queue.empty() or not self._gate.acquire(False):
+                if (self._queue.empty() and self._is_idle()) or not self._gate.acquire(False):
                     return
 
-    def _round(self) -> bool:
-        """Run all that is due; whether nothing can become due any more."""
+    def _is_idle(self) -> bool:
+        """Whether nothing can become due any more that is not listed anew."""
+        if self._watchers:
+            return False
+        found = [token for ref in list(self._served) if (token := ref()) is not None]
+        return all(token.cancelled or token.retired for token in found) and not self._due(found)
+
+    @staticmethod
+    def _due(found: list[CancelToken]) -> list[Registration]:
+        return [call for token in found if token.cancelled for call in list(token._grow().calls)]
+
+    def _round(self) -> None:
+        """Run all that is due."""
         while True:
             for fn in list(self._watchers.values()):
                 fn()
             found = [token for ref in list(self._served) if (token := ref()) is not None]
-            due = [call for token in found if token.cancelled for call in list(token._grow().calls)]
+            due = self._due(found)
             if not due:
-                return not self._watchers and all(token.cancelled or token.retired for token in found)
+                return
             for registration in sorted(due, key=attrgetter("order")):
                 registration._run_once()
 

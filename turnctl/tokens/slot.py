@@ -75,13 +75,12 @@ def take(turn: TurnCore, name: str, on_busy: str) -> None:
 def _wait_for(turn: TurnCore, holder: TurnCore, name: str) -> None:
     over = holder._over
     token = turn.token
-    waiters = token._grow().waiters
-    park(
-        lambda: over.is_set() or token.cancelled or registry.sessions.get(name) is not holder,
-        None,
-        over._waiters,
-        waiters,
-    )
+    outer = token if turn._outer is None else turn._outer.token
+
+    def is_settled() -> bool:
+        return over.is_set() or token.cancelled or outer.cancelled or registry.sessions.get(name) is not holder
+
+    park(is_settled, None, over._waiters, token._grow().waiters, outer._grow().waiters)
     if turn._outer is not None:
         check()
     if token.cancelled:

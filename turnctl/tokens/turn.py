@@ -293,16 +293,24 @@ class TurnCore:
     def kill_at(self) -> float | None:
         """Monotonic seconds at which asking turns into killing; None while no stop is wanted. Only ever sooner."""
         ends: list[float] = []
-        for record in (*self.token._stops(), *self._hurry):
-            if record.level == "kill":
+        kept: float | None = None
+        for record in self.token._stops():
+            if record.level == "soft":
+                kept = record.grace_s if kept is None else min(kept, record.grace_s or kept)
+            elif record.level == "kill":
                 ends.append(record.at)
             elif record.grace_s is not None:
                 ends.append(record.at + record.grace_s)
-            elif record.level == "cancel" and not ends:
+            elif not ends:
                 # the first one spends the turn's grace; a repeated stop must say so to shorten it
-                ends.append(record.at + self.grace_s)
+                ends.append(record.at + (self.grace_s if kept is None else kept))
         if not ends and self._ending and self._decided_at is not None:
             ends.append(self._decided_at + self.grace_s)
+        for record in self._hurry:
+            if record.level == "kill" or (record.grace_s is not None and record.level != "soft"):
+                ends.append(record.at + (0.0 if record.level == "kill" else record.grace_s or 0.0))
+            elif record.cause == "deadline" and not ends:
+                ends.append(record.at + self.grace_s)
         return min(ends, default=None)
 
     def held_until(self) -> float | None:

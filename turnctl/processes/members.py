@@ -1,0 +1,130 @@
+"""Who belongs to a command: found by group, session, descent and memory, each only while it is proved.
+
+A member is a process that has a group or session number of the command, that descends from a member, or that
+was found to be a member before and still has the same start. What has left every such group and lost its
+parent before anybody looked is not found.
+
+Invariants
+  M1  A number (pid, group, session) counts as the command's only while nobody else can have been given it:
+      its owner is our unreaped child, or a pidfd still names the group, or a member known from before has it
+      still, or the kernel, which gives numbers out in ascending order, has not come to it since the last
+      look.
+  M2  pid 1 and this process are never members, nor is what does not descend from the command.
+  M3  Who claims to descend from a member is not older than it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from time import monotonic
+
+from turnctl.processes.leader import Leader
+from turnctl.processes.table import Entry, last_pid, read_entry, read_table
+
+__all__ = ["Members"]
+
+#: numbers looked at one by one before the whole table is read instead
+FEW_NUMBERS = 64
+#: between two looks that are further apart the numbers may have gone all the way round
+ROUND_S = 1.0
+
+_Index = dict[int, list[Entry]]
+
+
+class Members:
+    """The memory of one command's processes. Not thread-safe: whoever supervises the command owns it."""
+
+    def __init__(self, leader: Leader) -> None:
+        self._leader = leader
+        self._known: dict[int, Entry] = {}
+        self._numbers = {leader.pid}
+        # which number had been given out last at the last look, and when that was
+        self._mark: tuple[int | None, float] = (leader.pid, monotonic())
+        #: members that have ended and became our children because this process adopts orphans
+        self.adopted: set[int] = set()
+
+    def read(self) -> list[Entry]:
+        """What lives of the command now. Takes milliseconds. Raises ``OSError`` where nothing can be read."""
+        mark, self._mark = self._mark, (last_pid(), monotonic())
+        table = read_table()
+        parents, groups, sessions = _index(table.values())
+        again = [now for pid, before in self._known.items() if (now := table.get(pid)) and now.start == before.start]
+        numbers = self._proved(again, mark)
+        queue = list(again)
+        for number in numbers:
+            queue += groups[number] + sessions[number]
+        if not self._leader.lost and self._leader.pid in table:
+            queue.append(table[self._leader.pid])
+        found = _closure(queue, (parents, groups, sessions))
+        self._numbers = {number for number in numbers if groups[number] or sessions[number]} | found.keys()
+        return self._sort(found)
+
+    def _proved(self, again: list[Entry], mark: tuple[int | None, float]) -> set[int]:
+        """The numbers that are still the command's (M1)."""
+        leader = self._leader
+        proved = {number for number in self._numbers if _is_not_reissued(number, mark)}
+        if leader.is_held() or (leader.fd is not None and leader.signal_group(0)):
+            proved.add(leader.pid)
+        for now in again:
+            before = self._known[now.pid]
+            proved |= {before.pgrp, before.sid} & {now.pgrp, now.sid} & self._numbers
+        return proved
+
+    def _sort(self, found: dict[int, Entry]) -> list[Entry]:
+        alive = []
+        for entry in found.values():
+            if not entry.is_dead:
+                alive.append(entry)
+            elif entry.ppid == os.getpid() and entry.pid != self._leader.pid:
+                self.adopted.add(entry.pid)
+        self._known = {entry.pid: entry for entry in alive}
+        return alive
+
+    def is_surely_empty(self) -> bool:
+        """Whether the few numbers given out since the start, looked at one by one, show that nobody is left.
+
+        False means that the table has to be read. For a command that has ended and was not looked at before.
+        """
+        last, number = last_pid(), self._leader.pid
+        if self._known or last is None or not _is_not_reissued(number, self._mark) or last - number > FEW_NUMBERS:
+            return False
+        for pid in range(number + 1, last + 1):
+            entry = read_entry(pid)
+            if entry is not None and number in (entry.pgrp, entry.sid, entry.ppid):
+                return False
+        return True
+
+
+def _is_not_reissued(number: int, mark: tuple[int | None, float]) -> bool:
+    """Whether the kernel cannot have given this number out again since the mark."""
+    before, at = mark
+    now = last_pid()
+    if before is None or now is None or now < before or monotonic() - at > ROUND_S:
+        return False
+    return not before < number <= now
+
+
+def _closure(queue: list[Entry], indexes: tuple[_Index, _Index, _Index]) -> dict[int, Entry]:
+    me = os.getpid()
+    found: dict[int, Entry] = {}
+    while queue:
+        entry = queue.pop()
+        if entry.pid in found or entry.pid in (1, me):
+            continue
+        found[entry.pid] = entry
+        for index in indexes:
+            queue += [other for other in index[entry.pid] if other.start >= entry.start]  # M3
+    return found
+
+
+def _index(entries: Iterable[Entry]) -> tuple[_Index, _Index, _Index]:
+    parents: _Index = defaultdict(list)
+    groups: _Index = defaultdict(list)
+    sessions: _Index = defaultdict(list)
+    for entry in entries:
+        parents[entry.ppid].append(entry)
+        groups[entry.pgrp].append(entry)
+        sessions[entry.sid].append(entry)
+    return parents, groups, sessions
