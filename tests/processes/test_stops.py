@@ -28,10 +28,22 @@ def signals(outcome: ProcessOutcome) -> list[str]:
     return [sent.signal for sent in outcome.signals]
 
 
-def stopped(owner: FakeTurn, gate: Gate, command: str, grace_s: float | None = None, **options: object) -> Completed:
-    """Run a shell command, stop its owner when it has opened the gate, and give what the exception carried."""
+def stopped(
+    owner: FakeTurn,
+    gate: Gate,
+    command: str,
+    grace_s: float | None = None,
+    tag: str = "",
+    count: int = 0,
+    **options: object,
+) -> Completed:
+    """Run a shell command, stop its owner when it has opened the gate, and give what the exception carried.
+
+    With ``count`` it waits until that many processes have ``tag`` in their argv, besides.
+    """
     call = Background(lambda: run(owner, command, shell=True, **options))  # type: ignore[arg-type]
     gate.wait()
+    assert until(lambda: not count or len(alive(tag)) == count), alive(tag)
     owner.stop(grace_s)
     error = call.error()
 
@@ -228,7 +240,7 @@ def test_clean_up_after_term_is_left_in_peace(owner: FakeTurn, gate: Gate, tmp_p
 def test_session_leader_below_is_still_a_descendant(owner: FakeTurn, gate: Gate) -> None:
     """A grandchild with a session of its own is found by its parent and ended by its identity."""
     tag = nap()
-    partial = stopped(owner, gate, f"setsid sh -c 'echo > {gate}; {tag}; true' & wait")
+    partial = stopped(owner, gate, f"setsid sh -c 'echo > {gate}; {tag}; true' & wait", tag=tag, count=3)
 
     assert [] == alive(tag)
     assert ["group", "process", "process"] == [sent.scope for sent in partial.outcome.signals]

@@ -16,7 +16,6 @@ from standins import BOUND, Background, until
 from turnctl.errors import CancelledError
 from turnctl.processes import leader as leader_module
 from turnctl.processes import table
-from turnctl.processes import members as members_module
 from turnctl.processes import tree as tree_module
 from turnctl.processes.command import run
 from turnctl.processes.leader import Leader
@@ -55,86 +54,6 @@ def pids(members: list[Entry]) -> list[int]:
 def stranger() -> subprocess.Popen[bytes]:
     """A process that is none of the tree's."""
     return subprocess.Popen(["sleep", "60"], start_new_session=True)
-
-
-# -- finding --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("command", "count"),
-    [
-        ("NAP; true", 2),
-        ("NAP & NAP & NAP", 4),
-        ("set -m; NAP & NAP & wait", 3),
-        ("setsid NAP & wait", 2),
-        ("setsid bash -c 'NAP & NAP' & wait", 4),
-        ("(NAP &); NAP; true", 3),
-        ("setsid bash -c '(NAP &); (NAP &); NAP; true' & wait", 5),
-    ],
-)
-def test_members_are_found(command: str, count: int) -> None:
-    """Group, session, descendants, and orphans in the session of a descendant: each is found, nobody else."""
-    with tree_of(command, count) as (tree, tag):
-        found = pids(tree.members())
-
-        assert alive(tag) == found
-
-
-def test_known_orphan_is_found_again() -> None:
-    """What was found once is known by identity after it has lost parent, group and session."""
-    with tree_of("setsid bash -c 'setsid NAP & wait' & wait", 3) as (tree, tag):
-        before = tree.members()
-        for member in before:
-            if member.name == "bash":
-                os.kill(member.pid, signal.SIGKILL)
-        assert until(lambda: len(alive(tag)) == 1 or not tree.leader.look())
-        assert until(lambda: tree.leader.look() and len(alive(tag)) == 1)
-
-        assert alive(tag) == pids(tree.members())
-
-
-def test_session_of_the_host_is_not_the_commands() -> None:
-    """For a command in the host's session only its group and its descendants count."""
-    with tree_of("NAP; true", 2) as (tree, tag):
-        assert alive(tag) == pids(tree.members())
-        assert os.getpid() not in pids(tree.members())
-
-
-def test_zombies_are_not_members() -> None:
-    """A process that has ended and was not reaped by its parent is not alive."""
-    with tree_of("exec -a 'bash NAP' bash -c 'sleep 0 & exec NAP'", 1) as (tree, tag):
-        assert until(lambda: pids(tree.members()) == alive(tag))
-
-
-def test_leftovers_are_the_same_by_both_ways() -> None:
-    """The short look at a few numbers finds what a whole reading of the table finds."""
-    with tree_of("NAP & true", 1) as (tree, tag):
-        assert until(tree.leader.look)
-        short = tree.leftovers()
-        make_old(tree)
-
-        assert alive(tag) == pids(short) == pids(tree.leftovers())
-
-
-def test_short_look_spares_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing was started since the command, the table is not read."""
-    with tree_of("true", 0) as (tree, _):
-        assert until(tree.leader.look)
-        monkeypatch.setattr(members_module, "last_pid", lambda: tree.leader.pid)
-        monkeypatch.setattr(members_module, "read_table", lambda: pytest.fail("the table was read"))
-
-        assert [] == tree.leftovers()
-
-
-@pytest.mark.parametrize("last", [None, "before", "far"])
-def test_short_look_is_not_trusted_too_far(monkeypatch: pytest.MonkeyPatch, last: str | None) -> None:
-    """Numbers that went round, are many, or are not known lead to a whole reading."""
-    with tree_of("NAP & true", 1) as (tree, tag):
-        assert until(tree.leader.look)
-        number = {None: None, "before": tree.leader.pid - 1, "far": tree.leader.pid + 1000}[last]
-        monkeypatch.setattr(members_module, "last_pid", lambda: number)
-
-        assert alive(tag) == pids(tree.leftovers())
 
 
 # -- signalling -----------------------------------------------------------------------------------------------

@@ -248,7 +248,9 @@ def _child(world: World, op: Op, pc: Any) -> Steps:
 def _begin(world: World, op: Op, pc: Any) -> Steps:
     name, session = op.name, op.session
     if pc == 0:
-        outer = next((p for p in op.parents if not world.tokens[p].over), None)
+        outer = op.parents[0] if op.parents else None
+        while outer is not None and world.tokens[outer].over:
+            outer = world.tokens[outer].outer
         while outer is not None and session is not None:
             enclosing = world.tokens[outer]
             if enclosing.session != session or enclosing.framed:

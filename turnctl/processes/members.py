@@ -63,8 +63,8 @@ class Members:
 
     def _proved(self, again: list[Entry], mark: tuple[int | None, float]) -> set[int]:
         """The numbers that are still the command's (M1)."""
-        leader = self._leader
-        proved = {number for number in self._numbers if _is_not_reissued(number, mark)}
+        leader, last = self._leader, last_pid()
+        proved = {number for number in self._numbers if _is_not_reissued(number, mark, last)}
         if leader.is_held() or (leader.fd is not None and leader.signal_group(0)):
             proved.add(leader.pid)
         for now in again:
@@ -88,7 +88,7 @@ class Members:
         False means that the table has to be read. For a command that has ended and was not looked at before.
         """
         last, number = last_pid(), self._leader.pid
-        if self._known or last is None or not _is_not_reissued(number, self._mark) or last - number > FEW_NUMBERS:
+        if self._known or last is None or not _is_not_reissued(number, self._mark, last) or last - number > FEW_NUMBERS:
             return False
         for pid in range(number + 1, last + 1):
             entry = read_entry(pid)
@@ -97,13 +97,12 @@ class Members:
         return True
 
 
-def _is_not_reissued(number: int, mark: tuple[int | None, float]) -> bool:
-    """Whether the kernel cannot have given this number out again since the mark."""
+def _is_not_reissued(number: int, mark: tuple[int | None, float], last: int | None) -> bool:
+    """Whether the kernel cannot have given ``number`` out again since the mark, ``last`` being given out last."""
     before, at = mark
-    now = last_pid()
-    if before is None or now is None or now < before or monotonic() - at > ROUND_S:
+    if before is None or last is None or last < before or monotonic() - at > ROUND_S:
         return False
-    return not before < number <= now
+    return not before < number <= last
 
 
 def _closure(queue: list[Entry], indexes: tuple[_Index, _Index, _Index]) -> dict[int, Entry]:

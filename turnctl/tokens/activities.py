@@ -11,10 +11,10 @@ No lock is held: ``admit`` appends to a list and *then* re-reads the gate; ``clo
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from turnctl.clock import wall
 from turnctl.errors import TurnOver
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Activity:
         self.kind = kind
         self.name = name
         self.owned = owned
-        self.started_at = time.time()
+        self.started_at = wall()
         self.detail: str | None = None
         self._end: list[tuple[ActivityState, float, str | None]] = []
 
@@ -101,7 +101,7 @@ class Activity:
         """Record the end; False, and no change, if it has one already (A2)."""
         if self._end:
             return False
-        entry: tuple[ActivityState, float, str | None] = (state, time.time(), detail)
+        entry: tuple[ActivityState, float, str | None] = (state, wall(), detail)
         # append is atomic and position 0 decides between two threads that close at once
         self._end.append(entry)
         return self._end[0] is entry

@@ -8,7 +8,7 @@ from _thread import LockType
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from turnctl.clock import parse_duration
+from turnctl.clock import parse_duration, wall
 from turnctl.errors import BadArgument
 from turnctl.records.stops import CAUSES, LEVELS, StopAnswer, StopRecord
 
@@ -110,7 +110,7 @@ def new_record(
     if level not in LEVELS:
         raise BadArgument(f"unknown level {level!r}; use soft, cancel or kill")
     seconds = None if grace is None else parse_duration(grace, what="grace", zero=True)
-    return StopRecord(cause, level, time.monotonic(), time.time(), reason, by, seconds, None, source)
+    return StopRecord(cause, level, time.monotonic(), wall(), reason, by, seconds, None, source)
 
 
 def answer(

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from turnctl import points
-from turnctl.clock import parse_duration
+from turnctl.clock import parse_duration, wall
 from turnctl.errors import BadArgument, TurnctlError
 from turnctl.records.stops import StopAnswer, StopRecord
 from turnctl.tokens import registry
@@ -130,7 +130,7 @@ class TurnCore:
         registry.refuse_if_shutting_down()
         token = self._token = TurnToken(self.turn_id, self.session_id)
         token._turn = self
-        self.started_at = time.time()
+        self.started_at = wall()
         try:
             self._register()
         except BaseException:
@@ -339,7 +339,7 @@ class TurnCore:
         if self._adopted is not None:
             self._adopted.leave()
             self._adopted = None
-        self.over_at = time.time()
+        self.over_at = wall()
         registry.leave(self)
         if self.session_id is not None:
             registry.release(self.session_id, self)

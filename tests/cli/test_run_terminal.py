@@ -1,0 +1,443 @@
+"""On a terminal: each key goes once to whom it is meant for, and afterwards the terminal is as it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import alive, nap
+from ptys import CTRL_BACKSLASH, CTRL_C, CTRL_D, CTRL_Z, Screen, Shell, on_terminal, program
+from standins import until
+
+COUNTER = """
+import signal, sys
+count = 0
+def pressed(*_):
+    global count
+    count += 1
+    print("pressed", count, flush=True)
+signal.signal(signal.SIGINT, pressed)
+print("ready", flush=True)
+for line in sys.stdin:
+    pass
+print("in all", count, flush=True)
+"""
+
+
+@pytest.fixture
+def shell(tmp_path: Path, leak_check: object) -> Iterator[Shell]:
+    """A shell with job control, and turnctl on its PATH."""
+    with Shell(tmp_path) as shell:
+        yield shell
+
+
+def assert_normal(shell: Shell) -> None:
+    """The shell has its terminal back and works."""
+    assert shell.is_in_front()
+    assert "works" in shell.run("echo works")
+
+
+def test_command_reads_the_terminal(shell: Shell) -> None:
+    """A command reads what is typed, as if turnctl were not there, and the shell has the terminal again."""
+    shell.line("turnctl run cat")
+    shell.send("typed\n")
+    shell.see("typed")
+    shell.send(CTRL_D)
+    shown = shell.prompt()
+
+    assert "turnctl" not in shown
+    assert 0 == shell.exit_status()
+    assert_normal(shell)
+
+
+def test_interpreter_keeps_ctrl_c(shell: Shell) -> None:
+    """Ctrl-C at an interactive Python is one KeyboardInterrupt in it, and it goes on computing."""
+    shell.line("turnctl run -- python3 -iqIS")
+    shell.see(">>> ")
+    shell.send(CTRL_C)
+    between = shell.see(">>> ")
+    shell.send("print(6 * 7)\n")
+    shell.see("42")
+    shell.send("exit(5)\n")
+    shown = shell.prompt()
+
+    assert 1 == between.count("KeyboardInterrupt")
+    assert "turnctl" not in shown
+    assert 5 == shell.exit_status()
+
+
+def test_key_arrives_exactly_once(shell: Shell, tmp_path: Path) -> None:
+    """A program that counts its interrupts gets one for each Ctrl-C, also through a shell in between."""
+    shell.line(f"turnctl run -- sh -c 'trap : INT; {program(tmp_path, COUNTER)}; exit $?'")
+    shell.see("ready")
+    for count in (1, 2):
+        shell.send(CTRL_C)
+        shell.see(f"pressed {count}")
+    shell.send(CTRL_D)
+    shell.see("in all 2")
+    shell.prompt()
+
+    assert 0 == shell.exit_status()
+
+
+def test_ctrl_c_ends_a_plain_command(shell: Shell) -> None:
+    """A command that does nothing about Ctrl-C dies of it; turnctl says nothing and dies of it too."""
+    tag = nap()
+    shell.line(f"turnctl run -- sh -c 'echo ready; {tag}; echo not reached'")
+    shell.see("ready")
+    shell.send(CTRL_C)
+    shown = shell.prompt()
+
+    assert 128 + signal.SIGINT == shell.exit_status()
+    assert "turnctl" not in shown
+    assert "not reached" not in shown
+    assert [] == alive(tag)
+    assert_normal(shell)
+
+
+def test_ctrl_c_breaks_the_loop_around_it(shell: Shell) -> None:
+    """The shell sees a death by SIGINT, so Ctrl-C ends the loop that the command stands in."""
+    shell.line(f"for i in 1 2 3; do turnctl run -- sh -c 'echo ready; exec {nap()}'; done")
+    shell.see("ready")
+    shell.send(CTRL_C)
+    shown = shell.prompt()
+
+    assert "ready" not in shown
+
+
+def test_ctrl_backslash_is_like_ctrl_c(shell: Shell) -> None:
+    """Ctrl-backslash ends the command and turnctl by SIGQUIT, and turnctl leaves no core file."""
+    shell.run("ulimit -c 0")
+    shell.line(f"turnctl run -- sh -c 'echo ready; exec {nap()}'")
+    shell.see("ready")
+    shell.send(CTRL_BACKSLASH)
+    shell.prompt()
+
+    assert 128 + signal.SIGQUIT == shell.exit_status()
+
+
+def test_ignored_ctrl_c_stops_the_command(shell: Shell) -> None:
+    """Where the command ignores Ctrl-C the press is not lost: it stops the turn, with everything in it."""
+    tag = nap()
+    shell.line(f"turnctl run -- sh -c 'trap \"\" INT; echo ready; {tag} & {tag}'")
+    shell.see("ready")
+    shell.send(CTRL_C)
+    shown = shell.prompt()
+
+    assert "turnctl: stop accepted (Ctrl-C)" in shown
+    assert "turnctl: stopped by Ctrl-C after" in shown
+    assert 128 + signal.SIGINT == shell.exit_status()
+    assert [] == alive(tag)
+    assert_normal(shell)
+
+
+def test_second_ctrl_c_kills(shell: Shell) -> None:
+    """A command that ignores every request is killed at the second press, long before its grace has passed."""
+    tag = nap()
+    shell.line(f"turnctl run --grace 10m -- sh -c 'trap \"\" INT TERM; echo ready; {tag}'")
+    shell.see("ready")
+    shell.send(CTRL_C)
+    shell.see("KILL in 10m")
+    shell.send(CTRL_C)
+    shown = shell.prompt()
+
+    assert "2 needed SIGKILL" in shown
+    assert 128 + signal.SIGINT == shell.exit_status()
+    assert [] == alive(tag)
+    assert_normal(shell)
+
+
+def test_three_presses_stop_one_that_catches(shell: Shell, tmp_path: Path) -> None:
+    """Three presses within two seconds stop also a program that handles each of them."""
+    shell.line(f"turnctl run -- {program(tmp_path, COUNTER)}")
+    shell.see("ready")
+    for count in (1, 2):
+        shell.send(CTRL_C)
+        shell.see(f"pressed {count}")
+    shell.send(CTRL_C)
+    shown = shell.prompt()
+
+    assert "turnctl: stop accepted (Ctrl-C)" in shown
+    assert 128 + signal.SIGINT == shell.exit_status()
+
+
+def test_settings_are_restored_after_a_kill(shell: Shell, tmp_path: Path) -> None:
+    """A command that had the terminal raw and was killed leaves it as it was before."""
+    before = shell.modes()
+    raw = program(
+        tmp_path,
+        "import time, tty; tty.setraw(0); print('raw', flush=True); time.sleep(60)",
+    )
+    shell.line(f"turnctl run --grace 0s -- {raw}")
+    shell.see("raw")
+    changed = shell.modes()
+    [pid] = alive(f"turnctl run --grace 0s -- {raw}".split()[-1])[-1:]
+    os.kill(os.getpgid(pid), signal.SIGKILL)
+    shell.prompt()
+
+    assert before != changed
+    assert before == shell.modes()
+    assert 128 + signal.SIGKILL == shell.exit_status()
+    assert_normal(shell)
+
+
+def test_settings_are_restored_after_the_timeout(shell: Shell, tmp_path: Path) -> None:
+    """The same when the timeout ends it."""
+    before = shell.modes()
+    raw = program(tmp_path, "import time, tty; tty.setraw(0); time.sleep(60)")
+    shown = shell.run(f"turnctl run --grace 0s --timeout 400ms -- {raw}")
+
+    assert "1 needed SIGKILL" in shown
+    assert before == shell.modes()
+    assert 124 == shell.exit_status()
+
+
+def test_settings_that_were_meant_stay(shell: Shell) -> None:
+    """A command that ends by itself may have been there to set the terminal: stty through turnctl works."""
+    before = shell.modes()
+    shell.run("turnctl run stty -ixon")
+    after = shell.modes()
+    shell.run("turnctl run stty ixon")
+
+    assert before != after
+    assert before == shell.modes()
+
+
+def test_command_has_the_foreground_from_the_start(shell: Shell, tmp_path: Path) -> None:
+    """The first thing that a command does may be to look whether it is in the foreground: it always is."""
+    code = "import os; print('front', os.tcgetpgrp(0) == os.getpgrp() == os.getpid(), os.getsid(0) != os.getpid())"
+    look = program(tmp_path, code)
+    shown = shell.run(f"for i in 1 2 3; do turnctl run -- {look}; done")
+
+    assert 3 == shown.count("front True True")
+
+
+def test_failed_start_gives_the_terminal_back(shell: Shell) -> None:
+    """A command that cannot be found has had the foreground for a moment; the shell has it again."""
+    shown = shell.run("turnctl run no-such-command")
+
+    assert "command not found: no-such-command" in shown
+    assert 127 == shell.exit_status()
+    assert_normal(shell)
+
+
+def test_reader_in_the_background_hangs_nothing(shell: Shell) -> None:
+    """A process of the command that was stopped for reading the terminal is ended with the command."""
+    shown = shell.run("turnctl run --grace 10m -- bash -c 'set -m; cat & wait; kill %1 || :; exit 5'")
+
+    assert "turnctl" not in shown.replace("turnctl: the command has ended", "").split("none found left")[-1]
+    assert 5 == shell.exit_status()
+    assert_normal(shell)
+
+
+def test_ctrl_z_stops_the_job_and_fg_goes_on(shell: Shell) -> None:
+    """Ctrl-Z gives the shell its terminal; after fg the command reads again, and ends as ever."""
+    shell.line("turnctl run cat")
+    shell.send("one\n")
+    shell.see("one")
+    shell.send(CTRL_Z)
+    stopped = shell.prompt()
+    in_front = shell.is_in_front()
+    shell.line("fg")
+    shell.send("two\n")
+    shell.see("two")
+    shell.send(CTRL_D)
+    shell.prompt()
+
+    assert "Stopped" in stopped
+    assert in_front
+    assert 0 == shell.exit_status()
+    assert_normal(shell)
+
+
+def test_ctrl_z_stops_the_script_around_it(shell: Shell, tmp_path: Path) -> None:
+    """A script that called turnctl is stopped with it, so that the shell sees its job stopped."""
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\nturnctl run cat\necho after $?\n")
+    script.chmod(0o755)
+    shell.line(str(script))
+    shell.send("one\n")
+    shell.see("one")
+    shell.send(CTRL_Z)
+    stopped = shell.prompt()
+    shell.line("fg")
+    shell.send(CTRL_D)
+    shown = shell.prompt()
+
+    assert "Stopped" in stopped
+    assert "after 0" in shown
+
+
+def test_stopped_job_can_be_ended(shell: Shell) -> None:
+    """A stop that comes while the job is stopped takes effect as soon as it is continued."""
+    tag = nap()
+    shell.line(f"turnctl run -- sh -c 'echo ready; {tag}'")
+    shell.see("ready")
+    shell.send(CTRL_Z)
+    shell.prompt()
+    shell.line("kill %1; fg")
+    shown = shell.prompt()
+
+    assert "stopped by SIGTERM" in shown
+    assert [] == alive(tag)
+    assert_normal(shell)
+
+
+def test_job_goes_on_in_the_background(shell: Shell) -> None:
+    """After Ctrl-Z and bg the command runs on, and the shell keeps the terminal to the end."""
+    shell.line("turnctl run -- sh -c 'echo ready; read x; echo was $x'")
+    shell.see("ready")
+    shell.send(CTRL_Z)
+    shell.prompt()
+    shell.run("bg")
+    # it wants to read: the shell is told again, not the terminal taken
+    assert until(lambda: "Stopped" in shell.run("jobs"))
+    assert shell.is_in_front()
+    shell.line("fg")
+    shell.send("said\n")
+    shell.see("was said")
+    shell.prompt()
+    assert 0 == shell.exit_status()
+
+
+def test_background_job_leaves_the_foreground(shell: Shell) -> None:
+    """Started with & it takes nothing from the shell, and fg brings it to the front."""
+    shell.run("turnctl run cat &")
+    assert until(lambda: "Stopped" in shell.run("jobs"))
+    assert shell.is_in_front()
+    shell.line("fg")
+    shell.send("read\n")
+    shell.see("read")
+    shell.send(CTRL_D)
+    shell.prompt()
+    assert 0 == shell.exit_status()
+
+
+def test_pager_behind_it_keeps_the_terminal(shell: Shell, tmp_path: Path) -> None:
+    """In a pipeline the foreground stays with the pipeline: the pager can read keys."""
+    pager = program(
+        tmp_path,
+        """
+import sys
+text = sys.stdin.read()
+print("pages:", len(text.split()), flush=True)
+print("key:", open("/dev/tty").readline().strip(), flush=True)
+""",
+    )
+    shell.line(f"turnctl run seq 1000 | {pager}")
+    shell.see("pages: 1000")
+    shell.send("q\n")
+    shell.see("key: q")
+    shell.prompt()
+    assert_normal(shell)
+
+
+def test_command_in_a_pipeline_gets_the_terminal(shell: Shell) -> None:
+    """In a pipeline a command that does read the terminal is handed it when it wants it."""
+    shell.line("turnctl run -- sh -c 'read x </dev/tty; echo was $x' | cat")
+    shell.send("typed\n")
+    shell.see("was typed")
+    shell.prompt()
+    assert_normal(shell)
+
+
+def test_script_keeps_reading_beside_it() -> None:
+    """What a script without job control puts in the background does not take the terminal from the script."""
+    tag = nap()
+    code = f"{on_terminal_words('run', '--', 'sh', '-c', f'echo ready; exec {tag}')} & read x; echo got $x; kill $!; wait $!"
+    with Screen(["sh", "-c", code]) as screen:
+        screen.see("ready")
+        screen.send("typed\n")
+        screen.see("got typed")
+
+        assert 128 + signal.SIGTERM == screen.ended()
+    assert [] == alive(tag)
+
+
+def on_terminal_words(*args: str) -> str:
+    import shlex
+
+    from launch import turnctl_argv
+
+    return shlex.join(turnctl_argv(*args))
+
+
+def test_ctrl_z_without_a_shell_does_nothing() -> None:
+    """Where no shell could continue it, Ctrl-Z does what it does to any such job: nothing."""
+    with on_terminal("run", "cat") as screen:
+        screen.send("one\n")
+        screen.see("one")
+        screen.send(CTRL_Z)
+        screen.send("two\n")
+        screen.see("two")
+        screen.send(CTRL_D)
+
+        assert 0 == screen.ended()
+
+
+def test_death_by_ctrl_c_is_seen_by_the_parent() -> None:
+    """Whoever started turnctl sees that SIGINT ended it."""
+    with on_terminal("run", "--", "sh", "-c", f"trap '' INT; echo ready; {nap()}") as screen:
+        screen.see("ready")
+        screen.send(CTRL_C)
+
+        assert -signal.SIGINT == screen.ended()
+
+
+def test_hang_up_ends_the_command() -> None:
+    """When the terminal goes away, so does the command, also one that ignores the hang-up."""
+    tag = nap()
+    with on_terminal("run", "--", "sh", "-c", f"trap '' HUP; echo ready; {tag}") as screen:
+        screen.see("ready")
+        os.close(screen.child_fd)
+        screen.child_fd = os.open(os.devnull, os.O_RDONLY)
+
+        assert until(lambda: not alive(tag))
+        assert until(lambda: screen.ptyproc.wait() is not None)
+        assert signal.SIGHUP == screen.ptyproc.signalstatus
+
+
+def test_tostop_stops_nobody() -> None:
+    """On a terminal that stops background writers turnctl still says its piece."""
+    with on_terminal("run", "--timeout", "300ms", "--", "sh", "-c", f"stty tostop; {nap()}") as screen:
+        screen.see("stop accepted (timeout of 0.3 s passed)")
+
+        assert 124 == screen.ended()
+        assert "none found left" in screen.shown
+
+
+def test_signal_to_turnctl_gives_the_terminal_back(shell: Shell) -> None:
+    """SIGTERM from elsewhere stops the command in the foreground, and the shell has the terminal again."""
+    tag = nap()
+    shell.line(f"turnctl run -- sh -c 'echo ready; {tag}'")
+    shell.see("ready")
+    turnctl = min(alive(tag))
+    os.kill(turnctl, signal.SIGTERM)
+    shown = shell.prompt()
+
+    assert "stopped by SIGTERM" in shown
+    assert 128 + signal.SIGTERM == shell.exit_status()
+    assert [] == alive(tag)
+    assert_normal(shell)
+
+
+def test_helper_at_the_keys_is_not_the_commands(shell: Shell) -> None:
+    """The process that watches the keys holds no descriptor of the command, counts nowhere, and ends with turnctl."""
+    tag = nap()
+    shell.line(f"turnctl run --summary {shell.script.parent}/s -- sh -c 'trap \"\" INT; echo ready; {tag}'")
+    shell.see("ready")
+    [turnctl] = [p for p in alive(tag) if os.getpgid(p) != shell.foreground and os.getppid() != p][:1]
+    sleepers = [p for p in alive(tag) if os.getpgid(p) == shell.foreground and p != turnctl]
+    [helper] = [p for p in sleepers if Path(f"/proc/{p}/comm").read_text().strip() == "turnctl-keys"]
+    held = {os.readlink(f"/proc/{helper}/fd/{fd}").split(":")[0] for fd in os.listdir(f"/proc/{helper}/fd")}
+    shell.send(CTRL_C)
+    shown = shell.prompt()
+
+    assert {"pipe"} == held
+    assert "waiting for 2 processes" in shown
+    assert "2 processes ended" in shown
+    assert "turnctl-keys" not in shown
+    assert not Path(f"/proc/{helper}").exists()

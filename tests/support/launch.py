@@ -1,0 +1,66 @@
+"""Starting the command line as its users do: as a process of its own, from whatever turnctl is being tested."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import turnctl
+
+ROOT = str(Path(turnctl.__file__).resolve().parent.parent)
+BOUND = 30.0
+
+
+def turnctl_argv(*args: str, before: str = "pass") -> list[str]:
+    """The argv of a turnctl; ``before`` is run in its interpreter first."""
+    code = f"import sys; sys.path.insert(0, {ROOT!r})\n{before}\nfrom turnctl.cli.main import main; main()"
+    return [sys.executable, "-I", "-c", code, *args]
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """The environment without what would change how turnctl or Python work."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TURNCTL", "PYTHON", "COLUMNS"))}
+    return kept | more
+
+
+class Ended(NamedTuple):
+    """How a turnctl ended: minus N for signal N, as ``subprocess`` has it."""
+
+    status: int
+    out: str
+    err: str
+
+
+def start(
+    *args: str, before: str = "pass", env: dict[str, str] | None = None, **options: Any
+) -> subprocess.Popen[str]:
+    """Start it without a terminal, in a session of its own."""
+    options = {"stdin": subprocess.DEVNULL, "start_new_session": True} | options
+    return subprocess.Popen(
+        turnctl_argv(*args, before=before),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment(**(env or {})),
+        **options,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> Ended:
+    """Wait for it; one that does not end is killed, and the test fails."""
+    try:
+        out, err = process.communicate(timeout=BOUND)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise
+    return Ended(process.returncode, out, err)
+
+
+def call(*args: str, **options: Any) -> Ended:
+    """Run it to its end."""
+    return finish(start(*args, **options))
