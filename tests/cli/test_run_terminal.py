@@ -13,12 +13,12 @@ from ptys import CTRL_BACKSLASH, CTRL_C, CTRL_D, CTRL_Z, Screen, Shell, on_termi
 from standins import until
 
 COUNTER = """
-import signal, sys
+import os, signal, sys
 count = 0
 def pressed(*_):
     global count
     count += 1
-    print("pressed", count, flush=True)
+    os.write(1, b"pressed %d\\n" % count)  # print may be interrupted by itself
 signal.signal(signal.SIGINT, pressed)
 print("ready", flush=True)
 for line in sys.stdin:
@@ -55,7 +55,7 @@ def test_command_reads_the_terminal(shell: Shell) -> None:
 
 def test_interpreter_keeps_ctrl_c(shell: Shell) -> None:
     """Ctrl-C at an interactive Python is one KeyboardInterrupt in it, and it goes on computing."""
-    shell.line("turnctl run -- python3 -iqIS")
+    shell.line("turnctl run -- python3 -iq")
     shell.see(">>> ")
     shell.send(CTRL_C)
     between = shell.see(">>> ")
@@ -392,11 +392,10 @@ def test_hang_up_ends_the_command() -> None:
     tag = nap()
     with on_terminal("run", "--", "sh", "-c", f"trap '' HUP; echo ready; {tag}") as screen:
         screen.see("ready")
-        os.close(screen.child_fd)
-        screen.child_fd = os.open(os.devnull, os.O_RDONLY)
+        screen.hang_up()
 
         assert until(lambda: not alive(tag))
-        assert until(lambda: screen.ptyproc.wait() is not None)
+        screen.ptyproc.wait()
         assert signal.SIGHUP == screen.ptyproc.signalstatus
 
 
@@ -437,7 +436,6 @@ def test_helper_at_the_keys_is_not_the_commands(shell: Shell) -> None:
     shown = shell.prompt()
 
     assert {"pipe"} == held
-    assert "waiting for 2 processes" in shown
     assert "2 processes ended" in shown
     assert "turnctl-keys" not in shown
     assert not Path(f"/proc/{helper}").exists()

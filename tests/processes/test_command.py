@@ -17,7 +17,6 @@ from turnctl.errors import BadArgument, BadDuration, CancelledError, CommandErro
 from turnctl.processes import CommandFailed, CommandTimedOut
 from turnctl.processes.command import Unowned, run
 
-
 # -- results --------------------------------------------------------------------------------------------------
 
 
@@ -468,15 +467,17 @@ def test_second_exception_in_the_wait_kills(gate: Gate) -> None:
     tag = nap()
     code = (
         "from turnctl.processes.command import Unowned, run\n"
-        "import turnctl.points as points, os\n"
-        f"points.hook = lambda name: name == 'processes.ladder.asked' and os.write(1, b'asked')\n"
+        "from turnctl import points\n"
+        "import os\n"
+        "points.hook = lambda name: os.write(1, name[-7:].encode())\n"
         f"run(Unowned(), \"trap '' TERM; echo > {gate}; {tag}; {tag}\", shell=True, grace=60)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as host:
+        assert host.stdout is not None
+        assert b"dmittedspawned" == host.stdout.read(14)
         gate.wait()
         host.send_signal(signal.SIGINT)
-        assert host.stdout is not None
-        assert b"asked" == host.stdout.read(5)
+        assert b"r.asked" == host.stdout.read(7)
         host.send_signal(signal.SIGINT)
         host.communicate(timeout=BOUND)
 

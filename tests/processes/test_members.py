@@ -80,11 +80,8 @@ def test_known_orphan_is_found_again() -> None:
 
 def test_last_words_of_a_session_are_found() -> None:
     """What a known session leader forked in its last moment has no parent of ours, and is found by the session."""
-    with command("setsid bash -c \"trap 'NAP & exit' USR1; : NAP; while :; do sleep 0.01; done\" & wait", 2) as (
-        members,
-        leader,
-        tag,
-    ):
+    inside = "trap 'NAP & exit' USR1; : NAP; while :; do sleep 0.01; done"
+    with command(f'setsid bash -c "{inside}" & wait; exec NAP', 2) as (members, leader, tag):
         (inner,) = (entry for entry in members.read() if entry.pid == entry.sid != leader.pid)
         os.kill(inner.pid, signal.SIGUSR1)
         assert until(lambda: inner.pid not in alive(tag) and len(alive(tag)) == 2)
@@ -139,6 +136,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     made: dict[str, Any] = {"table": [], "last": LEADER}
     monkeypatch.setattr(module, "read_table", lambda: {entry.pid: entry for entry in made["table"]})
     monkeypatch.setattr(module, "read_entry", lambda pid: {e.pid: e for e in made["table"]}.get(pid))
+    monkeypatch.setattr(module, "read_numbers", lambda a, b: {e.pid: e for e in made["table"] if a <= e.pid <= b})
     monkeypatch.setattr(module, "last_pid", lambda: made["last"])
     return made
 
@@ -163,6 +161,17 @@ def test_nobody_else_is_a_member(world: dict[str, Any]) -> None:
     ]
 
     assert [LEADER] == pids(members_of().read())
+
+
+def test_own_helpers_are_no_members(world: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this program itself has put into the group is neither a member nor left over."""
+    monkeypatch.setattr(module, "helpers", {LEADER + 2})
+    world["last"] = LEADER + 2
+    world["table"] = [entry(LEADER, pgrp=LEADER), entry(LEADER + 2, ppid=os.getpid(), pgrp=LEADER)]
+    members = members_of()
+
+    assert members.is_surely_empty()
+    assert [LEADER] == pids(members.read())
 
 
 def test_child_cannot_be_older_than_its_parent(world: dict[str, Any]) -> None:
@@ -269,6 +278,39 @@ def test_short_look_is_not_trusted_too_far(
     world["last"], world["table"] = last, table
 
     assert empty is members_of().is_surely_empty()
+
+
+def test_child_born_while_the_table_is_read_is_found(world: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member that is listed, forks and ends before it is read does not hide its child."""
+    leader = entry(LEADER, pgrp=LEADER, state="Z")
+
+    def read_table() -> dict[int, Entry]:
+        # the listing was made before the child was born; its parent has ended by the time it is read
+        world["last"] = 1003
+        world["table"] = [leader, entry(1003, pgrp=LEADER)]
+        return {LEADER: leader}
+
+    monkeypatch.setattr(module, "read_table", read_table)
+
+    assert [1003] == pids(members_of().read())
+
+
+def test_endless_births_end_the_reading(world: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine where processes are born all the time a reading comes to its end."""
+    rounds = iter(range(LEADER, LEADER + 10_000))
+    monkeypatch.setattr(module, "last_pid", lambda: next(rounds))
+    world["table"] = [entry(LEADER, pgrp=LEADER)]
+
+    assert [LEADER] == pids(members_of().read())
+
+
+def test_chain_that_moves_on_is_followed(world: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The short look follows the numbers until nothing new has been given out."""
+    lasts = iter([LEADER + 1, LEADER + 2, LEADER + 3])
+    monkeypatch.setattr(module, "last_pid", lambda: next(lasts))
+    world["table"] = [entry(LEADER + 3, pgrp=LEADER)]
+
+    assert not members_of().is_surely_empty()
 
 
 def test_short_look_is_for_young_commands(world: dict[str, Any]) -> None:

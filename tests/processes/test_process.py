@@ -17,7 +17,7 @@ from turnctl.errors import BadArgument, CancelledError, TurnctlError, TurnOver
 from turnctl.processes import Process
 from turnctl.processes import text as text_module
 from turnctl.processes.command import Unowned, popen
-from turnctl.testing import call_at
+from turnctl.testing import call_at, pause_at
 
 
 def test_lines_come_while_it_runs(owner: FakeTurn, gates: Callable[[], Gate]) -> None:
@@ -197,6 +197,22 @@ def test_leftover_does_not_hold_a_reader(owner: FakeTurn) -> None:
     assert alive(tag) == [left.pid for left in process.outcome().leftovers]
     owner.end()
     assert [] == alive(tag)
+
+
+def test_stop_while_the_thread_lets_go_is_not_lost(owner: FakeTurn) -> None:
+    """A stop that comes when the supervising thread is just leaving leftovers behind still ends them."""
+    tag = nap()
+    with pause_at("processes.drive.leaving") as leaving:
+        process = popen(owner, f"{tag} >/dev/null 2>&1 &", shell=True)
+        assert leaving.reached.wait(BOUND)
+        owner.stop()
+        left = alive(tag)
+        leaving.release()
+        gone = until(lambda: not alive(tag))
+
+    assert 1 == len(left)
+    assert gone
+    assert until(lambda: process.outcome().ended == 1)
 
 
 def test_stop_of_the_handle_ends_leftovers(owner: FakeTurn) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -415,17 +416,16 @@ def test_stop_after_the_exit_was_seen(owner: FakeTurn) -> None:
     assert (b"done\n", 0) == (done.stdout, done.returncode)
 
 
-def test_stop_while_output_is_awaited(owner: FakeTurn, gate: Gate) -> None:
-    """A stop between exit and the end of the output ends the leftovers and raises with the real status."""
+def test_stop_while_output_is_awaited(owner: FakeTurn) -> None:
+    """A stop between the exit and the end of the output ends the leftovers and raises with the real status."""
     tag = nap()
-    call = Background(lambda: run(owner, f"{tag} & echo x; exit 2", shell=True))
-    assert until(lambda: bool(alive(tag)) and bool(owner.activities))
-    owner.stop()
-    error = call.error()
+    with call_at("processes.exit.draining", owner.stop), pytest.raises(CancelledError) as caught:
+        run(owner, f"{tag} & echo x; exit 2", shell=True)
+    partial = caught.value.partial
 
-    assert isinstance(error, CancelledError)
-    assert error.partial is not None
-    assert error.partial.returncode in (2, -signal.SIGTERM)
+    assert partial is not None
+    assert (b"x\n", 2, False) == (partial.stdout, partial.returncode, partial.outcome.stopped)
+    assert (1, ["SIGTERM"]) == (partial.outcome.ended, signals(partial.outcome))
     assert [] == alive(tag)
 
 
@@ -508,7 +508,7 @@ def test_stop_leaves_another_turn_alone(gates: Callable[[], Gate]) -> None:
         again = gates()
         for _ in range(100):
             with FakeTurn() as owner:
-                call = Background(lambda: run(owner, f"echo > {again}; sleep 60; true", shell=True))  # noqa: B023
+                call = Background(lambda: run(owner, f"echo > {again}; sleep 60; true", shell=True))
                 again.wait()
                 owner.stop()
                 assert isinstance(call.error(), CancelledError)
@@ -554,21 +554,27 @@ def test_child_stopped_at_birth_spares_the_host(gate: Gate) -> None:
     assert (b"alive []\n", b"") == (host.stdout, host.stderr)
 
 
-def test_pid_moving_chain_is_ended_within_bounds(owner: FakeTurn, gate: Gate) -> None:
-    """A process that forks and leaves its place again and again, inside the group, does not outlive the KILL."""
-    tag = nap()
+def test_pid_moving_chain_in_the_group_ends(owner: FakeTurn, gate: Gate) -> None:
+    """A process that forks and ends again and again, so that it has another pid at each look, is ended."""
     code = (
-        "import os, signal, sys, time\n"
+        "import os, signal, time\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "while True:\n"
         "    if os.fork(): time.sleep(0.01); os._exit(0)\n"
     )
-    call = Background(lambda: run(owner, [*python(code, tag)], grace=0.2))
-    assert until(lambda: bool(alive(tag)))
-    owner.stop(grace_s=0.2)
-    call.error()
+    partial = stopped(owner, gate, f"{shlex.join(python(code))} & echo > {gate}; sleep 60; true", grace_s=0.1)
+    pid = partial.outcome.pid
+    assert pid is not None
 
-    assert [] == alive(tag)
+    assert until(lambda: not is_group(pid))
+
+
+def is_group(number: int) -> bool:
+    try:
+        os.killpg(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_host_without_descriptors_still_ends_it(gate: Gate) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -12,7 +13,7 @@ from commands import Gate, python, state_of
 from standins import until
 
 from turnctl.processes import elsewhere, table
-from turnctl.processes.table import Entry, last_pid, parse, read_entry, read_table, started_at
+from turnctl.processes.table import Entry, last_pid, parse, read_entry, read_numbers, read_table, started_at
 
 REST = b" S 10 11 12 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1"
 
@@ -102,6 +103,22 @@ def test_last_pid_is_the_newest() -> None:
 
     assert last is not None
     assert last >= child.pid or last < child.pid - 1000
+
+
+def test_threads_are_no_processes() -> None:
+    """Among numbers looked at one by one, those of threads are left out."""
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+    number = thread.native_id
+    assert number is not None
+    seen, found = read_entry(number), read_numbers(number, number)
+    stop.set()
+    thread.join()
+
+    assert seen is not None
+    assert {} == found
+    assert {os.getpid()} == read_numbers(os.getpid(), os.getpid()).keys()
 
 
 def test_psutil_reads_the_same() -> None:

@@ -51,8 +51,8 @@ def test_line_comes_as_soon_as_it_is_whole() -> None:
     """A reader gets a line while the command goes on, and the unfinished rest at the end."""
     lines = lines_of()
     lines.feed(b"one\ntw")
-    first = next(lines)
-    reader = Background(lambda: next(lines))
+    first = next(iter(lines))
+    reader = Background(lambda: next(iter(lines)))
     lines.feed(b"o\nthr")
     second = reader.result()
     lines.finish()
@@ -78,7 +78,7 @@ def test_long_line_comes_in_pieces() -> None:
     lines = lines_of(limit=4, room=room)
     lines.feed(b"123456")
     full = lines.is_full
-    first = next(lines)
+    first = next(iter(lines))
     lines.feed(b"7\n")
     lines.finish()
 
@@ -89,7 +89,7 @@ def test_stop_wakes_a_reader(leak_check: object) -> None:
     """A reader that waits for a line is woken by a stop, which raises."""
     owner = FakeTurn()
     lines = lines_of(owner=owner)
-    reader = Background(lambda: next(lines))
+    reader = Background(lambda: next(iter(lines)))
     assert until(lambda: lines._changed._waiters)  # type: ignore[attr-defined]
     owner.stop()
     with lines._changed:
@@ -103,12 +103,12 @@ def test_stop_goes_before_lines_that_are_there() -> None:
     owner = FakeTurn()
     lines = lines_of(owner=owner)
     lines.feed(b"1\n2\n")
-    first = next(lines)
+    first = next(iter(lines))
     owner.stop()
 
     assert b"1\n" == first
     with pytest.raises(CancelledError):
-        next(lines)
+        next(iter(lines))
 
 
 def test_held_stop_lets_a_reader_go_on_without_spinning() -> None:
@@ -117,7 +117,7 @@ def test_held_stop_lets_a_reader_go_on_without_spinning() -> None:
     owner.stop()
     owner.held = float("inf")
     lines = lines_of(owner=owner)
-    reader = Background(lambda: next(lines))
+    reader = Background(lambda: next(iter(lines)))
     assert until(lambda: lines._changed._waiters)  # type: ignore[attr-defined]
     lines.feed(b"clean\n")
 

@@ -7,6 +7,7 @@ looked at twice. A call may take its first step only after every call that had r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from model import Done, Op, World, advance
@@ -36,27 +37,33 @@ class TooManyStates(Exception):
 
 def explanation(history: list[Call], start: World, *, at_most: int = 200_000) -> list[Call] | None:
     """The calls in the order of their last steps, or None if no order explains what they were told."""
-    before = [[j for j, other in enumerate(history) if other.returned < call.invoked] for call in history]
-    begin: tuple[World, tuple[Any, ...]] = (start, (_NEW,) * len(history))
-    seen = {begin}
-    stack: list[tuple[World, tuple[Any, ...], tuple[int, ...]]] = [(*begin, ())]
-    while stack:
-        world, places, order = stack.pop()
-        if len(order) == len(history):
-            return [history[i] for i in order]
-        # last in, first out: pushed in reverse, so that the call that returned first is tried first
-        for i in sorted(range(len(history)), key=lambda i: -history[i].returned):
-            place = places[i]
+    calls = sorted(history, key=lambda call: call.returned)  # the first to return is the first to be tried
+    before = [[j for j, other in enumerate(calls) if other.returned < call.invoked] for call in calls]
+    seen: set[Any] = set()
+
+    def ways(world: World, places: tuple[Any, ...], order: tuple[int, ...]) -> Iterator[Any]:
+        for i, (call, place) in enumerate(zip(calls, places, strict=True)):
             if place is _DONE or (place is _NEW and any(places[j] is not _DONE for j in before[i])):
                 continue
-            for after, step in advance(world, history[i].op, 0 if place is _NEW else place):
+            for after, step in advance(world, call.op, 0 if place is _NEW else place):
                 is_last = isinstance(step, Done)
-                if is_last and step.result != history[i].result:
+                if is_last and step.result != call.result:
                     continue
                 state = (after, (*places[:i], _DONE if is_last else step, *places[i + 1 :]))
                 if state not in seen:
                     seen.add(state)
-                    stack.append((*state, (*order, i) if is_last else order))
+                    yield (*state, (*order, i) if is_last else order)
+
+    # a stack of generators: the next way is worked out only when the one before it has failed
+    stack = [ways(start, (_NEW,) * len(calls), ())]
+    while stack:
+        found = next(stack[-1], None)
+        if found is None:
+            stack.pop()
+        elif len(found[2]) == len(calls):
+            return [calls[i] for i in found[2]]
+        else:
+            stack.append(ways(*found))
         if len(seen) > at_most:
             raise TooManyStates(f"gave up after {len(seen)} states:\n{listing(history)}")
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from _thread import LockType, allocate_lock
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -17,38 +18,35 @@ class Crew:
     """``size`` threads; ``round`` has each run one function, all from the same moment on."""
 
     def __init__(self, size: int = 8) -> None:
-        self._work: Sequence[Callable[[], object]] = ()
-        self._arrived: list[None] = []
+        self._work: Sequence[Callable[[], object] | None] = ()
         self._errors: list[BaseException] = []
-        self._over = False
-        self._barrier = threading.Barrier(size + 1)
+        # a thread sleeps on its own lock; a barrier of threading costs several times the work of a round
+        self._starts = [_taken() for _ in range(size)]
+        self._ends = [_taken() for _ in range(size)]
         self.threads = [threading.Thread(target=self._live, args=(i,), daemon=True) for i in range(size)]
         for thread in self.threads:
             thread.start()
 
     def _live(self, index: int) -> None:
         while True:
-            self._barrier.wait()
-            if self._over:
+            self._starts[index].acquire()
+            work = self._work[index]
+            if work is None:
                 return
-            # woken one by one, so they wait for the last of them before they begin
-            self._arrived.append(None)
-            give_up_at = time.monotonic() + BOUND
-            while len(self._arrived) < len(self.threads) and time.monotonic() < give_up_at:
-                pass
             try:
-                self._work[index]()
+                work()
             except BaseException as error:
                 self._errors.append(error)
-            self._barrier.wait()
+            self._ends[index].release()
 
     def round(self, work: Sequence[Callable[[], object]]) -> None:
         """One function for each thread; returns when all are done, and raises what one of them raised."""
         assert len(work) == len(self.threads)
         self._work = work
-        self._arrived.clear()
-        self._barrier.wait(BOUND)
-        self._barrier.wait(BOUND)
+        for start in self._starts:
+            start.release()
+        for end in self._ends:
+            assert end.acquire(timeout=BOUND), "a thread did not come to the end of its round"
         if self._errors:
             raise self._errors.pop()
 
@@ -56,11 +54,17 @@ class Crew:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over = True
-        if not self._barrier.broken:
-            self._barrier.wait(BOUND)
+        self._work = [None] * len(self.threads)
+        for start in self._starts:
+            start.release()
         for thread in self.threads:
             thread.join(BOUND)
+
+
+def _taken() -> LockType:
+    lock = allocate_lock()
+    lock.acquire()
+    return lock
 
 
 class _Shake:

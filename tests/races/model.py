@@ -32,6 +32,7 @@ class Tok(NamedTuple):
     framed: bool = True  # held by a ``with``
     gate: bool = False  # somebody is ending it
     ending: bool = False  # decided by its own end, and what it owned is being ended
+    listed: bool = True  # a stop by turn id finds it
     over: bool = False
 
 
@@ -170,7 +171,7 @@ def _stop_by_turn(world: World, op: Op, pc: Any) -> Steps:
 def _stop_by_id(world: World, op: Op, pc: Any) -> Steps:
     if pc != 0:
         yield from _stop_by_turn(world, op._replace(name=pc[1]), pc)
-    elif op.name not in world.tokens or world.tokens[op.name].over:
+    elif op.name not in world.tokens or not world.tokens[op.name].listed:
         yield world, Done(Answer("refused", why="no_turn"))
     else:
         yield world, ("found", op.name)
@@ -213,15 +214,20 @@ def _end(world: World, op: Op, pc: Any) -> Steps:
         world = _push(world, op.name)
         yield world.having(op.name, ending=True), ("leave", pc[1])
     else:
-        yield _leave(world, op.name), Done(pc[1])
+        yield _leave(world, op.name, pc)
 
 
-def _leave(world: World, name: str) -> World:
-    world = world.having(name, over=True)
-    session = world.tokens[name].session
-    if session is not None and world.slots.get(session) == name:
-        world = world.holding(session, None)
-    return world
+def _leave(world: World, name: str, pc: Any) -> tuple[World, Any]:
+    """Give up the id, then the session, then be over; a stop may come in between."""
+    step, result = pc
+    if step == "leave":
+        return world.having(name, listed=False), ("free", result)
+    if step == "free":
+        session = world.tokens[name].session
+        if session is not None and world.slots.get(session) == name:
+            world = world.holding(session, None)
+        return world, ("over", result)
+    return world.having(name, over=True), Done(result)
 
 
 def _close(world: World, op: Op, pc: Any) -> Steps:
@@ -284,16 +290,16 @@ def _begin(world: World, op: Op, pc: Any) -> Steps:
             yield world, (op.policy, holder)
     elif pc[0] == "undo":
         world, _ = _decide(world, name, "failed")
-        yield world, ("undone", pc[1])
-    elif pc[0] == "undone":
-        yield _leave(world, name), Done(pc[1])
+        yield world, ("leave", pc[1])
+    elif pc[0] in ("leave", "free", "over"):
+        yield _leave(world, name, pc)
     elif pc[0] == "displace":
         world, _ = _stop(world, pc[1], Op("cancel", pc[1], reason=f"displaced by turn {name}", cause="displaced"))
         yield world, ("displaced", pc[1])
     elif pc[0] in ("retire", "displaced"):
         world = _push(world, pc[1])
         world, _ = _decide(world, pc[1], "superseded" if pc[0] == "retire" else "cancelled")
-        yield world, ("free", pc[1])
+        yield world, ("vacate", pc[1])
     else:
         assert session is not None
         yield (world.holding(session, None) if world.slots.get(session) == pc[1] else world), "claim"

@@ -1,4 +1,4 @@
-"""What tests of commands share: a stand-in for a turn, programs that say when they are ready, and a count of what lives.
+"""What tests of commands share: a stand-in for a turn, a gate for programs to report at, and a count of what lives.
 
 The count goes by a random tag in argv and reads /proc by itself: it must not be the walk that did the ending.
 """
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 from standins import BOUND
 
@@ -84,7 +85,7 @@ class FakeTurn:
     def watched(self) -> int:
         return len(self._watchers)
 
-    def __enter__(self) -> FakeTurn:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

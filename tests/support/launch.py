@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import turnctl
 
 ROOT = str(Path(turnctl.__file__).resolve().parent.parent)
-BOUND = 30.0
+BOUND = 15.0
 
 
 def turnctl_argv(*args: str, before: str = "pass") -> list[str]:
@@ -35,9 +35,7 @@ class Ended(NamedTuple):
     err: str
 
 
-def start(
-    *args: str, before: str = "pass", env: dict[str, str] | None = None, **options: Any
-) -> subprocess.Popen[str]:
+def start(*args: str, before: str = "pass", env: dict[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
     """Start it without a terminal, in a session of its own."""
     options = {"stdin": subprocess.DEVNULL, "start_new_session": True} | options
     return subprocess.Popen(

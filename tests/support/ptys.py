@@ -58,10 +58,16 @@ class Screen(pexpect.spawn):  # type: ignore[misc]
         """How the terminal's driver is set."""
         return termios.tcgetattr(self.child_fd)
 
+    def hang_up(self) -> None:
+        """Take the terminal away."""
+        self.ptyproc.fileobj.close()
+
     def __exit__(self, *_: object) -> None:
         for pid in session_of(self.pid):
             os.kill(pid, signal.SIGKILL)
-        self.close(force=True)
+        if not self.ptyproc.terminated:
+            self.ptyproc.wait()
+        self.close()
 
 
 class Shell(Screen):
@@ -69,11 +75,11 @@ class Shell(Screen):
 
     def __init__(self, folder: Path) -> None:
         self.script = folder / "turnctl"
-        self.script.write_text(f"#!/bin/sh\nexec {shlex.join(turnctl_argv())} \"$@\"\n")
+        self.script.write_text(f'#!/bin/sh\nexec {shlex.join(turnctl_argv())} "$@"\n')
         self.script.chmod(0o755)
         path = f"{folder}:{os.environ['PATH']}"
         super().__init__(
-            ["bash", "--norc", "--noprofile", "--noediting", "-i"], PS1=PROMPT, PATH=path, HISTFILE=""
+            ["bash", "--norc", "--noprofile", "--noediting", "-i"], PS1=PROMPT, PATH=path, HISTFILE="", HOME=str(folder)
         )
         self.see(PROMPT)
 
@@ -122,5 +128,3 @@ def program(folder: Path, code: str) -> str:
     path = folder / f"program-{len(list(folder.iterdir()))}.py"
     path.write_text(code)
     return shlex.join([sys.executable, "-I", "-S", str(path)])
-
-

@@ -126,9 +126,7 @@ class Execution:
             say(text)
 
     def _members(self) -> list[tuple[str, int]]:
-        if self._leader is None:
-            return []
-        return members(self._leader, without=0 if self._foreground is None else self._foreground.sentinel_pid)
+        return [] if self._leader is None else members(self._leader)
 
     def _tell_of_stop(self) -> None:
         """Runs on the turn's bridge thread, beside the ending itself."""

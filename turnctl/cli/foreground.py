@@ -44,6 +44,7 @@ class Foreground:
         self._quiet = quiet
         self._command: int | None = None
         self._is_handed = False
+        self._was_handed = False
         self._is_busy = False
         terminal.saved = terminal.modes()
         # a shell without job control marks what it runs in the background by this; its group is the shell's own
@@ -51,7 +52,7 @@ class Foreground:
         self._from_start = self._may_hold and terminal.is_ours() and not self._is_shared()
         self._pressed: list[tuple[int, float]] = []
         self._sentinel = Sentinel.start() if self._may_hold else None
-        self._reader = threading.Thread(target=self._read_keys, name="turnctl-keys", daemon=True)
+        self._reader: threading.Thread | None = None
         self._before = {
             signal.SIGCHLD: signal.signal(signal.SIGCHLD, self._on_child),
             signal.SIGCONT: signal.signal(signal.SIGCONT, self._on_continued),
@@ -69,18 +70,12 @@ class Foreground:
             "terminal": "group",
             "on_start": self._started,
             "before_exec": self._claim if self._from_start else None,
-            "companions": frozenset(() if self._sentinel is None else (self._sentinel.pid,)),
         }
 
     @property
-    def sentinel_pid(self) -> int:
-        """The process that is not the command's, 0 for none."""
-        return 0 if self._sentinel is None else self._sentinel.pid
-
-    @property
     def keys(self) -> frozenset[int]:
-        """The signals that came from the terminal's keys."""
-        return frozenset(number for number, _ in self._pressed)
+        """The signals that the terminal's keys sent to the command, as far as it could get any."""
+        return frozenset((signal.SIGINT, signal.SIGQUIT) if self._was_handed else ())
 
     def _claim(self) -> None:
         """Take the foreground for the command: called in the child, before it becomes the command (F1)."""
@@ -88,18 +83,22 @@ class Foreground:
             # ours would swallow a key that is pressed before the command is loaded
             if callable(signal.getsignal(number)):
                 signal.signal(number, signal.SIG_DFL)
+        if self._sentinel is not None:
+            self._sentinel.join(os.getpid())
         self._terminal.claim()
 
     def _started(self, pid: int) -> None:
-        self._command = pid
-        if self._sentinel is not None:
+        if self._sentinel is not None and not self._from_start:
             self._sentinel.join(pid)
+        # handed over, whatever it has done since: an interactive shell passes it on at once
+        self._is_handed, self._from_start = self._from_start, False
+        self._command = pid  # from here on the handlers act
+        self._look()  # it may have been stopped before they did
+        if self._sentinel is not None:
+            self._reader = threading.Thread(
+                target=self._read_keys, args=(self._sentinel, pid), name="turnctl-keys", daemon=True
+            )
             self._reader.start()
-        if self._from_start:
-            # handed over, whatever it has done since: an interactive shell passes it on at once
-            self._terminal.give(pid)
-            self._is_handed, self._from_start = True, False
-        self._look()  # it may have been stopped before we knew of it
 
     # -- the foreground ---------------------------------------------------------------------------------------
 
@@ -193,24 +192,22 @@ class Foreground:
 
     # -- keys -------------------------------------------------------------------------------------------------
 
-    def _read_keys(self) -> None:
-        assert self._sentinel is not None
-        while numbers := self._sentinel.read():
+    def _read_keys(self, sentinel: Sentinel, command: int) -> None:
+        while numbers := sentinel.read():
             for number in numbers:
-                if self._is_for_us(number):
+                if self._is_for_us(number, command):
                     os.kill(os.getpid(), number)
         # killed with the group: who is still there can no longer be reached by keys, so the next ones are ours
         if self._is_stopping() and self._is_handed:
             self._terminal.take()
 
-    def _is_for_us(self, number: int) -> bool:
+    def _is_for_us(self, number: int, command: int) -> bool:
         now = time.monotonic()
         self._pressed.append((number, now))
         if self._is_stopping() or number == signal.SIGHUP:
             return True
         recent = sum(now - at <= _WITHIN_S for _, at in self._pressed)
-        assert self._command is not None
-        return recent >= _PRESSES_THAT_STOP or (reaction(self._command, number, without=self.sentinel_pid) == "ignored")
+        return recent >= _PRESSES_THAT_STOP or (reaction(command, number) == "ignored")
 
     # -- the end ----------------------------------------------------------------------------------------------
 
@@ -221,11 +218,12 @@ class Foreground:
         """
         if self._sentinel is not None:
             self._sentinel.end()
-            if self._reader.ident is not None:
+            if self._reader is not None:
                 self._reader.join(1.0)
         self._command = None
         if self._from_start or self._is_handed:
             # also where the command could not be started: its child had claimed the foreground already
+            self._was_handed = self._is_handed
             self._is_handed = self._from_start = False
             self._terminal.take()
             if restore:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from turnctl.processes.sentinel import helpers
 from turnctl.processes.table import Entry, read_table
 
 __all__ = ["members"]
 
 
-def members(leader: int, *, without: int = 0) -> list[tuple[str, int]]:
+def members(leader: int) -> list[tuple[str, int]]:
     """Name and pid of what lives of the command, by its group, its session and its descendants now.
 
-    A look, not a proof; empty where processes cannot be seen. ``without`` is left out.
+    A look, not a proof; empty where processes cannot be seen.
     """
-    table = {pid: entry for pid, entry in read_table().items() if pid != without}
+    table = {pid: entry for pid, entry in read_table().items() if pid not in helpers}
     found = {pid for pid, entry in table.items() if leader in (pid, entry.pgrp, entry.sid)}
     news = set(found)
     while news:

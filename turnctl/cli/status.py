@@ -43,11 +43,11 @@ class Ending(NamedTuple):
 
 
 def decide(report: TurnReport, *, keys: Collection[int] = ()) -> Ending:
-    """The ending that a report calls for. ``keys`` are the signals that came from the terminal's keys.
+    """The ending that a report calls for. ``keys`` are the signals that a key of the terminal can have sent.
 
     The first of these that holds: something lives or is not known (123); the first accepted stop was a signal to us
     (we die of it), the deadline (124) or another one (122); the command died of a signal (128+N, and we die of
-    it as well where it was a key of the terminal); the command's own status.
+    it as well if it is one of ``keys``); the command's own status.
     """
     process = report.processes[-1] if report.processes else None
     if report.execution != "ended" or report.effects_unresolved:

@@ -4,8 +4,9 @@ Invariants
   V1  One thread at a time drives, the holder of ``_driver``. It alone touches what the loop works on.
   V2  A request (``ask``, ``hurry``, ``end``, the owner's bell) stores what it wants and *then* rings; the
       loop clears the bell and *then* reads what is wanted. So none is lost, and none needs a lock.
-  V3  A command that was *left* has no driver. Who leaves it stores that and *then* reads ``_asked``; who
-      asks stores ``_asked`` and *then* reads the phase: one of the two goes on driving.
+  V3  A command that was *left* has no driver. The loop stores that it leaves and *then* reads ``_asked``; who asks
+      stores ``_asked`` and *then* reads the phase: one of the two goes on. The same holds between a background thread
+      that lets go and who asks meanwhile.
   V4  In a forked child nothing here does anything: the processes belong to the parent.
 
 Lock order: ``_driver``, then the condition of a reader of output. Requests take neither. May block: ``end``
@@ -21,6 +22,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Literal
 
+from turnctl import points
 from turnctl.processes.wakeup import Wakeup
 
 __all__ = ["Driven", "Phase"]
@@ -50,15 +52,13 @@ class Driven:
         raise NotImplementedError
 
     def _drive_here(self, work: Callable[[], None]) -> None:
-        """Do ``work`` as the driver, then see to what was asked in the moment of leaving (V3)."""
+        """Do ``work`` as the driver."""
         with self._driver:
             self._driving = threading.get_ident()
             try:
                 work()
             finally:
                 self._driving = None
-        if self.phase == "left" and self._asked:
-            self.ask()
 
     def _go_on(self) -> None:
         if self.phase not in ("new", "over"):
@@ -143,8 +143,9 @@ class Driven:
                     self._go_on()
                 finally:
                     self._driving = None
+            points.reach("processes.drive.leaving")
             self._in_background = False
-            # then read what was asked (V3)
+            # then read what was asked: who asked before found this thread still there (V3)
             if not (self.phase == "left" and self._asked and self._claim_background()):
                 return
 

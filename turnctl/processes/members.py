@@ -9,7 +9,7 @@ Invariants
       its owner is our unreaped child, or a pidfd still names the group, or a member known from before has it
       still, or the kernel, which gives numbers out in ascending order, has not come to it since the last
       look.
-  M2  pid 1 and this process are never members, nor is what does not descend from the command.
+  M2  pid 1, this process and its own helpers are never members.
   M3  Who claims to descend from a member is not older than it.
 """
 
@@ -21,7 +21,8 @@ from collections.abc import Iterable
 from time import monotonic
 
 from turnctl.processes.leader import Leader
-from turnctl.processes.table import Entry, last_pid, read_entry, read_table
+from turnctl.processes.sentinel import helpers
+from turnctl.processes.table import Entry, last_pid, read_entry, read_numbers, read_table
 
 __all__ = ["Members"]
 
@@ -29,6 +30,8 @@ __all__ = ["Members"]
 FEW_NUMBERS = 64
 #: between two looks that are further apart the numbers may have gone all the way round
 ROUND_S = 1.0
+#: how often one reading follows what is born while it goes on
+MOST_ROUNDS = 10
 
 _Index = dict[int, list[Entry]]
 
@@ -48,7 +51,7 @@ class Members:
     def read(self) -> list[Entry]:
         """What lives of the command now. Takes milliseconds. Raises ``OSError`` where nothing can be read."""
         mark, self._mark = self._mark, (last_pid(), monotonic())
-        table = read_table()
+        table = _whole_table(self._mark[0])
         parents, groups, sessions = _index(table.values())
         again = [now for pid, before in self._known.items() if (now := table.get(pid)) and now.start == before.start]
         numbers = self._proved(again, mark)
@@ -87,14 +90,38 @@ class Members:
 
         False means that the table has to be read. For a command that has ended and was not looked at before.
         """
-        last, number = last_pid(), self._leader.pid
-        if self._known or last is None or not _is_not_reissued(number, self._mark, last) or last - number > FEW_NUMBERS:
-            return False
-        for pid in range(number + 1, last + 1):
-            entry = read_entry(pid)
-            if entry is not None and number in (entry.pgrp, entry.sid, entry.ppid):
+        number = looked = self._leader.pid
+        while not self._known:
+            last = last_pid()
+            if last is None or not _is_not_reissued(number, self._mark, last) or last - number > FEW_NUMBERS:
                 return False
-        return True
+            for pid in range(looked + 1, last + 1):
+                entry = read_entry(pid)
+                if entry is not None and number in (entry.pgrp, entry.sid, entry.ppid) and pid not in helpers:
+                    return False
+            if last == looked:
+                return True
+            looked = last
+        return False
+
+
+def _whole_table(last: int | None) -> dict[int, Entry]:
+    """The process table, ``last`` being the number given out before, with who was born while it was read.
+
+    A process can be listed, have a child, and be gone when its turn to be read comes: then neither it nor the child,
+    which came after the listing, would be seen. So the numbers given out since are looked at, until there are none;
+    where they are not known or too many, the table is read once more.
+    """
+    table = read_table()
+    for _ in range(MOST_ROUNDS):
+        now = last_pid()
+        if now is None or last is None:
+            return table | read_table()
+        if now == last:
+            break
+        table |= read_numbers(last + 1, now) if 0 < now - last <= FEW_NUMBERS else read_table()
+        last = now
+    return table
 
 
 def _is_not_reissued(number: int, mark: tuple[int | None, float], last: int | None) -> bool:
@@ -110,7 +137,7 @@ def _closure(queue: list[Entry], indexes: tuple[_Index, _Index, _Index]) -> dict
     found: dict[int, Entry] = {}
     while queue:
         entry = queue.pop()
-        if entry.pid in found or entry.pid in (1, me):
+        if entry.pid in found or entry.pid in (1, me) or entry.pid in helpers:
             continue
         found[entry.pid] = entry
         for index in indexes:

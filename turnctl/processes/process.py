@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
@@ -88,10 +88,10 @@ class Process:
 
     # -- lines -----------------------------------------------------------------------------------------------
 
-    def __iter__(self) -> Lines:
+    def __iter__(self) -> Iterator[str | bytes]:
         if self.stdout is None:
             raise TurnctlError(f"{self!r} has no lines to read: its stdout was not captured")
-        return self.stdout
+        return iter(self.stdout)
 
     # -- stdin -----------------------------------------------------------------------------------------------
 

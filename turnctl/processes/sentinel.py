@@ -6,11 +6,11 @@ The sentinel gets the same signal at the same moment, and writes its number into
 
 Invariants
   S1  It is forked while this process has one thread, and never execs.
-  S2  It holds two descriptors, its ends of our two pipes, and ends when we end or let go of it.
+  S2  It holds three descriptors, its ends of our pipes, and ends when we end or let go of it.
   S3  Every signal is blocked in it, so nothing that is sent to the group reaches it but KILL and STOP. It
       takes INT, QUIT and HUP off one by one, and tells only those that the kernel sent: a program that
       signals its own group has pressed no key.
-  S4  It is our child, not reaped before ``end``: its number is its own as long as it is excluded from a tree.
+  S4  It is in ``helpers`` from its start until it has been reaped, so its number is its own for that time.
 
 Does not promise to survive a KILL of the group; the pipe then ends.
 """
@@ -18,15 +18,20 @@ Does not promise to survive a KILL of the group; the pipe then ends.
 from __future__ import annotations
 
 import os
+import select
 import signal
 from _thread import start_new_thread
 from typing import Literal
 
 from turnctl.processes.table import read_table
 
-__all__ = ["Reaction", "Sentinel", "reaction"]
+__all__ = ["Reaction", "Sentinel", "helpers", "reaction"]
 
+_JOINING_S = 1.0
 _KEYS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+
+#: children of this process that may sit in a command's group and are never members of it
+helpers: set[int] = set()
 
 Reaction = Literal["caught", "ignored", "dying"]
 
@@ -34,41 +39,48 @@ Reaction = Literal["caught", "ignored", "dying"]
 class Sentinel:
     """A running sentinel. Used by one thread, but for ``read``, which another one may block in."""
 
-    __slots__ = ("_life", "_report", "pid")
+    __slots__ = ("_joined", "_life", "_report", "pid")
 
-    def __init__(self, pid: int, report: int, life: int) -> None:
+    def __init__(self, pid: int, report: int, joined: int, life: int) -> None:
         self.pid = pid
         self._report = report
+        self._joined = joined
         self._life = life
 
     @classmethod
     def start(cls) -> Sentinel | None:
         """Fork it, in our own group for now; None if no process is to be had. The caller has one thread."""
         report, report_end = os.pipe()
+        joined, joined_end = os.pipe()
         life_end, life = os.pipe()
         # blocked before the fork, so that no signal finds it half made
         before = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
         try:
             pid = os.fork()
             if pid == 0:
-                _stand(report_end, life_end)
+                _stand(report_end, joined_end, life_end)
         except OSError:
-            os.close(report)
-            os.close(life)
+            for fd in (report, joined, life):
+                os.close(fd)
             return None
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            os.close(report_end)
-            os.close(life_end)
-        return cls(pid, report, life)
+            for fd in (report_end, joined_end, life_end):
+                os.close(fd)
+        helpers.add(pid)
+        return cls(pid, report, joined, life)
 
     def join(self, group: int) -> bool:
-        """Move it into ``group``, which is of our session; whether that was possible."""
+        """Have it join ``group``, which is of our session; whether it did. Blocks until then, a second at most.
+
+        May be called in a forked child of ours as well, for the child's own group: that is the one way to have it
+        there before the child becomes a command.
+        """
         try:
-            os.setpgid(self.pid, group)
+            os.write(self._life, group.to_bytes(4, "little"))
+            return bool(select.select([self._joined], [], [], _JOINING_S)[0]) and os.read(self._joined, 1) == b"y"
         except OSError:
-            return False
-        return True
+            return False  # it has ended
 
     def read(self) -> bytes:
         """The numbers of the signals that came, one byte each; empty once the sentinel has ended. Blocks."""
@@ -85,18 +97,20 @@ class Sentinel:
             os.waitpid(self.pid, 0)
         except (ProcessLookupError, ChildProcessError):
             pass  # a host that reaps every child by itself
+        helpers.discard(self.pid)
 
     def close(self) -> None:
-        """Let go of the pipe, once nobody reads from it any more."""
+        """Let go of the pipes, once nobody reads from them any more."""
         os.close(self._report)
+        os.close(self._joined)
 
 
-def _stand(report: int, life: int) -> None:
+def _stand(report: int, joined: int, life: int) -> None:
     """The whole life of the sentinel; never returns."""
     try:
-        _close_all_but(report, life)
+        _close_all_but(report, joined, life)
         _name_ourselves("turnctl-keys")
-        start_new_thread(_end_with, (life,))
+        start_new_thread(_obey, (joined, life))
         while True:
             number = _next_key()
             if number:
@@ -114,9 +128,15 @@ def _name_ourselves(name: str) -> None:
         pass
 
 
-def _end_with(life: int) -> None:
+def _obey(joined: int, life: int) -> None:
+    """Join the groups whose numbers come, and end with the pipe."""
     try:
-        os.read(life, 1)
+        while number := os.read(life, 4):
+            try:
+                os.setpgid(0, int.from_bytes(number, "little"))
+                os.write(joined, b"y")
+            except OSError:
+                os.write(joined, b"n")
     finally:
         os._exit(0)
 
@@ -136,12 +156,12 @@ def _close_all_but(*kept: int) -> None:
     os.closerange(low, os.sysconf("SC_OPEN_MAX"))
 
 
-def reaction(group: int, signum: int, *, without: int = 0) -> Reaction:
+def reaction(group: int, signum: int) -> Reaction:
     """What becomes of a signal to the group: somebody handles it, somebody lives on and ignores it, or all
     die.
 
     A process that blocks the signal counts as handling it: it may be waiting for it. One that is stopped
-    handles nothing. ``without`` is left out. Where there is no /proc to tell, it is ``caught``: not ours to
+    handles nothing. Helpers do not count. Where there is no /proc to tell, it is ``caught``: not ours to
     decide.
     """
     if not os.path.exists("/proc/self/status"):
@@ -149,7 +169,7 @@ def reaction(group: int, signum: int, *, without: int = 0) -> Reaction:
     bit = 1 << (signum - 1)
     found: Reaction = "dying"
     for entry in read_table().values():
-        if entry.pgrp != group or entry.pid == without or entry.is_dead:
+        if entry.pgrp != group or entry.pid in helpers or entry.is_dead:
             continue
         masks = _masks(entry.pid)
         if masks is None:

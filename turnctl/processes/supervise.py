@@ -30,8 +30,8 @@ from turnctl.processes.leader import Leader, reap_abandoned
 from turnctl.processes.output import Pump, Sink, Source
 from turnctl.processes.spawn import Started, start, undo
 from turnctl.processes.spec import Spec
-from turnctl.processes.table import Entry, read_entry
-from turnctl.processes.tree import Tree
+from turnctl.processes.table import Entry
+from turnctl.processes.tree import Tree, is_still
 from turnctl.processes.wakeup import Wakeup
 from turnctl.records.process import ProcessOutcome
 from turnctl.tokens.activities import Activity, Owner
@@ -234,6 +234,7 @@ class Supervision(Driven):
             self._exited_at = monotonic()
             self._taken_at_exit = self._pump.taken
             self._tell()
+            points.reach("processes.exit.draining")
             return self._while_draining(self._exited_at)
         if self._is_traced:
             return self._sooner(now + TRACED_PAUSE_S, self._deadline)
@@ -389,7 +390,7 @@ class Supervision(Driven):
     def alive(self) -> tuple[str, ...]:
         """What of it still runs, in words for a report."""
         if self.phase in ("left", "over"):
-            there = [(entry.pid, entry.name) for entry in self._there if _is_still(entry)]
+            there = [(entry.pid, entry.name) for entry in self._there if is_still(entry)]
         else:
             there = [] if self._leader is None else [(self._leader.pid, self.name)]
         return tuple(f"process {pid} ({name})" for pid, name in there)
@@ -397,11 +398,3 @@ class Supervision(Driven):
     def outcome(self) -> ProcessOutcome | None:
         """What is known of the command; None if it was never started."""
         return None if self._leader is None else self.account.outcome(self._leader, self._tree.containment)
-
-
-def _is_still(entry: Entry) -> bool:
-    try:
-        now = read_entry(entry.pid)
-    except OSError:
-        return True  # it cannot be read whether it is
-    return now is not None and now.start == entry.start and not now.is_dead

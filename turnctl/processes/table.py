@@ -22,6 +22,7 @@ __all__ = [
     "last_pid",
     "parse",
     "read_entry",
+    "read_numbers",
     "read_table",
     "started_at",
 ]
@@ -133,6 +134,18 @@ def read_table() -> dict[int, Entry]:
             entry = None if stat is None else parse(stat)
             if entry is not None:
                 found[entry.pid] = entry
+    return found
+
+
+def read_numbers(first: int, last: int) -> dict[int, Entry]:
+    """The processes among these pids, looked at one by one; threads, which have numbers too, are left out."""
+    found = {}
+    for pid in range(first, last + 1):
+        entry = read_entry(pid)
+        if entry is not None:
+            status = _read(f"/proc/{pid}/status")
+            if status is not None and b"\nTgid:\t%d\n" % pid in status:
+                found[pid] = entry
     return found
 
 

@@ -8,7 +8,7 @@ import locale
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from turnctl.tokens.activities import Owner
 
@@ -98,15 +98,21 @@ class Lines:
 
     # -- the reader's side -----------------------------------------------------------------------------------
 
-    def __iter__(self) -> Lines:
-        return self
-
-    def __next__(self) -> str | bytes:
-        is_held = False
+    def __iter__(self) -> Iterator[str | bytes]:
+        """The lines from here on. Each call goes on where the last one left off."""
+        check, ready = self._owner.check, self._ready
         while True:
-            self._owner.check()
-            if self._ready:
-                return self._ready.popleft()
+            while ready:
+                check()
+                yield ready.popleft()
+            check()
+            if not self._refill():
+                return
+
+    def _refill(self) -> bool:
+        """Block until there are lines, or a stop to be checked for; False at the end of the stream."""
+        is_held = False
+        while not self._ready:
             with self._changed:
                 while not (self._fed or self._ended or (self._owner.stop_wanted() and not is_held)):
                     self._changed.wait()
@@ -115,11 +121,12 @@ class Lines:
             if len(data) >= self._limit:
                 self._make_room()
             self._split(bytes(data), ended)
-            if ended and not self._ready:
-                raise StopIteration
-            if not data:
-                # woken by a stop: either the check above raises now, or a shield holds the stop back
-                is_held = True
+            if ended:
+                return bool(self._ready)
+            self._owner.check()
+            # woken without data and not stopped: a shield holds the stop back
+            is_held = not data
+        return True
 
     def _split(self, data: bytes, ended: bool) -> None:
         fresh: str | bytes = data if self._decoder is None else self._decoder.decode(data, final=ended)

@@ -23,7 +23,7 @@ from turnctl.processes.members import Members
 from turnctl.processes.table import Entry, Identity, is_readable, read_entry, started_at
 from turnctl.records.process import Containment, Survivor
 
-__all__ = ["Reached", "Tree"]
+__all__ = ["Reached", "Tree", "is_still"]
 
 #: descriptors that one ending holds at most; the rest is waited for in turns
 MOST_HELD = 64
@@ -138,7 +138,7 @@ class Tree:
             fd = open_pidfd(member.pid)
             if fd is None:
                 continue
-            if _is_still(member):
+            if is_still(member):
                 self._held[member.identity] = fd
             else:
                 os.close(fd)
@@ -200,9 +200,10 @@ def _kernel_function(pid: int) -> str:
         return "unknown"
 
 
-def _is_still(member: Entry) -> bool:
+def is_still(member: Entry) -> bool:
+    """Whether this very process lives; where it cannot be read, it counts as living."""
     try:
         now = read_entry(member.pid)
     except OSError:
-        return False
-    return now is not None and now.start == member.start
+        return True
+    return now is not None and now.start == member.start and not now.is_dead

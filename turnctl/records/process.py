@@ -46,10 +46,12 @@ class ProcessOutcome:
 
     ``exited`` means that the main process is known to have ended; ``returncode`` is its status as in
     ``subprocess`` (minus N for signal N), None while or where it is not known. ``timed_out``: its own timeout
-    passed before it had ended. ``stopped``: the turn's stop reached it while it ran. ``signals`` lists what
-    was sent, in order. ``leftovers`` are processes still there when the main process had ended by itself;
-    ``survivors`` those still there when turnctl gave up. ``empty_proven`` is True only where the kernel said
-    that no process is left; a scan that found none does not prove it. Times are seconds.
+    passed before it had ended. ``stopped``: it was asked to end while it ran, by a stop, by the end of its turn
+    or through its handle. ``signals`` lists what was sent, in order. ``ended`` counts the processes that were
+    found when it was being ended and are gone, ``killed`` those of them that had been sent KILL.
+    ``leftovers`` are processes still there when the main process had ended by itself; ``survivors`` those still
+    there when turnctl gave up. ``empty_proven`` is True only where the kernel said that no process is left; a
+    scan that found none does not prove it. Times are seconds.
     """
 
     pid: int | None

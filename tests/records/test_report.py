@@ -1,0 +1,71 @@
+"""A report that claims an end has nothing open; a contradiction is refused."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from turnctl.records.process import ProcessOutcome, Survivor
+from turnctl.records.report import ActivityRecord, TurnReport
+
+OPEN = ActivityRecord("tool", "search", "open", 1.0)
+CLOSED = ActivityRecord("tool", "fetch", "completed", 1.0, 2.0, "ok")
+LEFT = ProcessOutcome(7, ("x",), survivors=(Survivor(8, 1.0, "sleep", "D", "uninterruptible"),))
+
+
+def report(**fields: object) -> TurnReport:
+    values: dict[str, object] = {"outcome": "completed", "execution": "ended", **fields}
+    return TurnReport("t1", "chat", started_at=0.0, **values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"activities": (CLOSED, OPEN)}, "t1 says ended with open activities: tool search"),
+        ({"alive": ("thread x",)}, "t1 says ended and names things still alive"),
+        ({"processes": (LEFT,)}, "t1 says ended and names things still alive"),
+    ],
+)
+def test_end_with_something_open_is_refused(fields: dict[str, object], words: str) -> None:
+    """The validator names the turn and what contradicts the end."""
+    with pytest.raises(ValueError, match=words):
+        report(**fields).validate()
+
+
+@pytest.mark.parametrize("execution", ["running", "stopping", "unproven", "lost"])
+def test_open_things_are_fine_without_a_claim(execution: str) -> None:
+    """Who claims no end may name what lives."""
+    report(execution=execution, activities=(OPEN,), alive=("thread x",), processes=(LEFT,)).validate()
+
+
+def test_end_with_all_closed_is_valid() -> None:
+    """Nothing open, nothing alive."""
+    report(activities=(CLOSED,), processes=(ProcessOutcome(7, ("x",)),)).validate()
+
+
+def test_open_activities_are_told_apart() -> None:
+    """Those without an end, in their order."""
+    assert (OPEN,) == report(activities=(CLOSED, OPEN)).open_activities
+    assert () == report(activities=(CLOSED,)).open_activities
+
+
+def test_report_is_plain_values() -> None:
+    """Intent, execution, activities, processes and effects stand apart."""
+    found = report(activities=(CLOSED,), processes=(LEFT,), execution="unproven", notes=("a note",)).as_dict()
+
+    assert {
+        *("schema", "turn_id", "session_id", "state", "outcome", "started_at", "ended_at", "intent", "execution"),
+        *("activities", "processes", "effects", "notes", "summary"),
+    } == set(found)
+    assert {"cancel_requested": False, "level": None, "record": None} == found["intent"]
+    assert [{**CLOSED.as_dict()}] == found["activities"]
+    assert "uninterruptible" == found["processes"][0]["survivors"][0]["reason"]
+    assert ["a note"] == found["notes"]
+
+
+def test_report_travels_between_processes() -> None:
+    """A supervisor may read what a worker wrote."""
+    made = report(activities=(CLOSED,), processes=(LEFT,), execution="unproven")
+
+    assert made == pickle.loads(pickle.dumps(made))

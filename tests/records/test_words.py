@@ -1,0 +1,101 @@
+"""The sentence of a report says who, how long, what became of the processes and what is left, and no more."""
+
+from __future__ import annotations
+
+import pytest
+
+from turnctl.records.process import ProcessOutcome, Survivor
+from turnctl.records.report import TurnReport
+from turnctl.records.stops import CAUSES, StopRecord
+from turnctl.records.words import sentence, who
+
+
+def stop(cause: str = "user", reason: str | None = None, by: str | None = None) -> StopRecord:
+    return StopRecord(cause, "cancel", 0.0, 0.0, reason, by)  # type: ignore[arg-type]
+
+
+def report(**fields: object) -> TurnReport:
+    values: dict[str, object] = {"outcome": "completed", "execution": "ended", **fields}
+    return TurnReport("t1", None, started_at=0.0, **values)  # type: ignore[arg-type]
+
+
+def stopped(**fields: object) -> TurnReport:
+    values: dict[str, object] = {"outcome": "cancelled", "stop": stop(), "level": "cancel", "stop_took_s": 0.084}
+    return report(**{**values, **fields})
+
+
+def processes(ended: int, killed: int = 0, left: int = 0, *, proven: bool = True) -> tuple[ProcessOutcome, ...]:
+    survivors = tuple(Survivor(n, 0.0, "sleep", "S", "") for n in range(left))
+    return (ProcessOutcome(1, ("x",), ended=ended, killed=killed, survivors=survivors, empty_proven=proven),)
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (report(), "completed"),
+        (report(outcome="failed"), "failed"),
+        (report(outcome="superseded"), "superseded"),
+        (report(outcome=None, execution="running"), "running"),
+        (report(outcome=None, execution="lost"), "lost"),
+        (stopped(), "stopped by the user after 0.08 s"),
+        (stopped(stop_took_s=None), "stopped by the user"),
+        (stopped(stop=stop(reason="wrong branch")), "stopped by the user (wrong branch) after 0.08 s"),
+        (stopped(stop=stop(by="ann")), "stopped by ann after 0.08 s"),
+        (stopped(stop=stop("signal", "Ctrl-C")), "stopped by Ctrl-C after 0.08 s"),
+        (stopped(stop=stop("signal")), "stopped by a signal after 0.08 s"),
+        (
+            stopped(stop=stop("signal", "Ctrl-C"), processes=processes(3, 1)),
+            "stopped by Ctrl-C after 0.08 s: 3 processes ended, 1 needed SIGKILL, none left",
+        ),
+        (
+            stopped(level="soft", stop_took_s=None),
+            "stopped by the user after finishing the step in hand",
+        ),
+        (report(processes=processes(1)), "completed: 1 process ended, none left"),
+        (report(processes=processes(0)), "completed: 0 processes ended, none left"),
+        (report(processes=processes(2, proven=False)), "completed: 2 processes ended, none found left"),
+        (report(processes=(*processes(2), *processes(3, 1))), "completed: 5 processes ended, 1 needed SIGKILL, none left"),
+        (report(effects_unresolved=1), "completed, effects unresolved: 1 effect with unknown outcome"),
+        (report(effects_unresolved=2), "completed, effects unresolved: 2 effects with unknown outcome"),
+        (report(outcome="failed", stop=stop()), "failed, asked to stop by the user"),
+        (
+            report(outcome=None, execution="running", stop=stop(reason="enough")),
+            "cancellation requested, asked to stop by the user (enough)",
+        ),
+        (
+            stopped(execution="unproven", alive=("process 7 (sleep)", "thread x")),
+            "draining, asked to stop by the user: still alive: process 7 (sleep), thread x",
+        ),
+        (
+            stopped(execution="unproven", processes=processes(1, 1, 2, proven=False)),
+            "draining, asked to stop by the user: 1 process ended, 1 needed SIGKILL, 2 left",
+        ),
+    ],
+)
+def test_sentence(found: TurnReport, text: str) -> None:
+    """Written by hand, one for each shape."""
+    assert text == sentence(found)
+    assert text == str(found)
+
+
+@pytest.mark.parametrize("cause", sorted(CAUSES))
+def test_every_cause_has_words(cause: str) -> None:
+    """Whatever stopped a turn can be told to people."""
+    text = sentence(stopped(stop=stop(cause)))
+
+    assert text.startswith("stopped by ")
+    assert who(stop(cause)) in text
+
+
+@pytest.mark.parametrize("execution", ["running", "stopping", "unproven"])
+def test_no_sentence_says_stopped_before_the_end_is_known(execution: str) -> None:
+    """Accepted is not ended."""
+    text = sentence(stopped(execution=execution))
+
+    assert not text.startswith("stopped")
+    assert "asked to stop by the user" in text
+
+
+def test_reason_that_is_said_already_is_not_repeated() -> None:
+    """A signal's name is the who, and not in brackets once more."""
+    assert 1 == sentence(stopped(stop=stop("signal", "SIGTERM"))).count("SIGTERM")

@@ -1,0 +1,154 @@
+"""The public names as a host uses them, for a type checker. Read by mypy in strict mode, never run."""
+
+from __future__ import annotations
+
+import threading
+from typing import Literal, assert_type
+
+import turnctl
+from turnctl import (
+    ActivityRecord,
+    BadArgument,
+    BadDuration,
+    CancelledError,
+    CancelToken,
+    CommandError,
+    Completed,
+    ContainmentUnavailable,
+    EventMisuse,
+    ProcessOutcome,
+    SessionBusy,
+    ShuttingDown,
+    StopAnswer,
+    StopRecord,
+    StopResult,
+    TokenMisuse,
+    Turn,
+    TurnctlError,
+    TurnEvent,
+    TurnOver,
+    TurnReport,
+    TurnResult,
+    TurnToken,
+)
+
+
+def turns(event: threading.Event) -> str:
+    with turnctl.turn(
+        "chat",
+        turn_id="t1",
+        event=event,
+        on_busy="wait",
+        inherit=False,
+        timeout="5m",
+        grace=3,
+        reason="new message",
+    ) as turn:
+        assert_type(turn, Turn)
+        assert_type(turn.token, TurnToken)
+        assert_type(turn.check(), None)
+        assert_type(turn.cancelled, bool)
+        assert_type(turn.stopping, bool)
+        assert_type(turn.cause, str | None)
+        assert_type(turn.deadline, float | None)
+        assert_type(turn.event, threading.Event)
+        turn.sleep("1s")
+        turn.set_timeout(None)
+        assert_type(turn.wait_cancelled(1), bool)
+        with turn.activity("tool", "search"), turn.shield(max="5s"):
+            turnctl.check()
+        with turn.child(timeout=1) as child:
+            assert_type(child, CancelToken)
+        with turn.on_cancel(event.set, inline=True) as registration:
+            assert_type(registration.unregister(wait=True), bool)
+    assert_type(turn.report, TurnReport)
+    return str(turn.report)
+
+
+def calls() -> int:
+    token = turnctl.begin_turn("chat", timeout=60, on_busy="refuse")
+    assert_type(token, TurnToken)
+    try:
+        current = turnctl.current_turn()
+        assert_type(current, Turn | None)
+        assert_type(turnctl.current_token(), CancelToken | None)
+    except BaseException as error:
+        turnctl.end_turn(token, error=error)
+        raise
+    assert_type(turnctl.end_turn(token, "failed"), bool)
+
+    def add(a: int, *, b: int) -> int:
+        return a + b
+
+    result = turnctl.run_turn(add, 1, b=2, options={"session_id": "chat"})
+    assert_type(result, TurnResult[int])
+    assert_type(result.value, int | None)
+    assert_type(result.late_value, int | None)
+    assert_type(result.report, TurnReport)
+    return result.unwrap()
+
+
+def stops() -> None:
+    answer = turnctl.stop("chat", expected_turn="t1", reason="wrong repo", by="ann", grace="1s")
+    if isinstance(answer, StopAnswer):
+        assert_type(answer.record, StopRecord | None)
+        assert_type(answer.outcome, Literal["completed", "failed", "cancelled", "superseded"] | None)
+    result = turnctl.stop(turn_id="t1", kill=True, wait=10)
+    if isinstance(result, StopResult):
+        assert_type(result.answer, StopAnswer)
+        assert_type(result.report, TurnReport | None)
+        assert_type(result.over, bool)
+    assert_type(turnctl.stop_all("closing", cause="operator"), list[StopAnswer])
+    assert_type(turnctl.shutdown("deploy", grace=0), list[StopAnswer])
+    with turnctl.session("chat") as session:
+        assert_type(session.session_id, str)
+    with turnctl.handle_signals(raises=False) as handling:
+        handling.restore()
+
+
+def waits() -> None:
+    turnctl.sleep(0.5)
+    with turnctl.shield("2s"):
+        turnctl.check()
+
+
+def commands() -> int | None:
+    done = turnctl.run(["make", "test"], timeout="30s", text=True)
+    assert_type(done, Completed)
+    assert_type(done.outcome, ProcessOutcome)
+    with turnctl.popen(["tail", "-f", "log"]) as process:
+        process.kill()
+    return done.returncode
+
+
+def tokens(first: CancelToken, second: TurnToken) -> None:
+    link = CancelToken.any_of(first, second, timeout="1m")
+    assert_type(link, CancelToken)
+    assert_type(second.cancel("enough", by="ann", cause="budget", level="soft", grace=1), StopAnswer)
+    assert_type(second.session_id, str | None)
+    assert_type(second.event, TurnEvent)
+    host: threading.Event = TurnEvent()
+    assert_type(turnctl.register_cancel_event("chat", host), TurnToken)
+    assert_type(turnctl.unregister_cancel_event("chat", host), bool)
+
+
+def reads(report: TurnReport) -> list[ActivityRecord]:
+    assert_type(report.state, str)
+    assert_type(report.processes, tuple[ProcessOutcome, ...])
+    report.validate()
+    return list(report.activities)
+
+
+def errors(error: BaseException) -> str:
+    kinds: tuple[type[TurnctlError], ...] = (
+        *(BadArgument, BadDuration, CommandError, ContainmentUnavailable, EventMisuse),
+        *(SessionBusy, ShuttingDown, TokenMisuse, TurnOver),
+    )
+    if isinstance(error, CancelledError):
+        assert_type(error.partial, Completed | None)
+        return error.reason or error.cause or ""
+    if isinstance(error, CommandError):
+        return str(error.completed.returncode)
+    if isinstance(error, SessionBusy):
+        return f"{error.session_id} {error.turn_id}"
+    return str(isinstance(error, kinds)) + turnctl.__version__

@@ -1,0 +1,76 @@
+"""What is public is typed, documented and listed, and the three lists are one."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import turnctl
+
+HERE = Path(__file__).parent
+USES = HERE / "public_api.py"
+EXACT = HERE / "exact_types.py"
+REFERENCE = HERE.parent.parent / "docs" / "reference.md"
+
+
+def test_reference_has_one_line_for_each_public_name() -> None:
+    """``docs/reference.md`` lists what ``__all__`` lists: all of it, once, and nothing else."""
+    listed = re.findall(r"^\| `([A-Za-z_]+)` \| \S", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert Counter(turnctl.__all__) == Counter(listed)
+
+
+def test_each_public_name_is_used_in_the_typed_file() -> None:
+    """The file that the type checker reads uses every public name, and no private one."""
+    source = ast.parse(USES.read_text(encoding="utf-8"))
+    imported = {a.name for n in ast.walk(source) if isinstance(n, ast.ImportFrom) and n.module == "turnctl" for a in n.names}
+    used = {
+        *(n.id for n in ast.walk(source) if isinstance(n, ast.Name) and n.id in imported),
+        *(
+            n.attr
+            for n in ast.walk(source)
+            if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == "turnctl"
+        ),
+    }
+
+    assert set() == set(turnctl.__all__) - used
+    assert set() == used - {*turnctl.__all__, "records"}
+
+
+@pytest.fixture(scope="module")
+def complaints(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What mypy says in strict mode about the files here, one line each."""
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    place = tmp_path_factory.mktemp("mypy")
+    package = Path(turnctl.__file__).parent.parent
+    environment = {**os.environ, "MYPYPATH": "" if package.name == "site-packages" else str(package)}
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file="),
+            *("--no-error-summary", "--cache-dir", str(place), str(USES), str(EXACT)),
+        ],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    return (done.stdout + done.stderr).splitlines()
+
+
+def test_public_names_type_check_strictly(complaints: list[str]) -> None:
+    """A host that checks its types strictly can use every public name as the file does."""
+    assert [] == [line for line in complaints if EXACT.name not in line]
+
+
+def test_types_are_exact_enough_to_find_misuse(complaints: list[str]) -> None:
+    """A misspelled option or a wrong value is told to the host by its type checker, not by its users."""
+    assert [] == [line for line in complaints if EXACT.name in line]
