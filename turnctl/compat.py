@@ -10,6 +10,7 @@ import threading
 
 from turnctl.errors import BadArgument
 from turnctl.tokens import registry
+from turnctl.tokens.adopting import check_event
 from turnctl.tokens.ending import finish
 from turnctl.tokens.token import TurnToken
 from turnctl.turns import Turn
@@ -22,6 +23,7 @@ def register_cancel_event(session: str, event: threading.Event) -> TurnToken:
 
     The session's earlier turn is retired without being stopped. Binds nothing to this context.
     """
+    check_event(event)
     return Turn(session, event=event, on_busy="retire", inherit=False).begin()
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from turnctl.errors import BadArgument, CancelledError
+from turnctl.errors import BadArgument, CancelledError, TurnOver
 from turnctl.tokens import registry
 from turnctl.tokens.current import current_token
 from turnctl.tokens.ending import finish, judge
@@ -204,9 +204,7 @@ def end_turn(token: TurnToken | Turn, outcome: Outcome = "completed", *, error: 
         return False
     if isinstance(target, Turn):
         target._undo_binding()
-    decided = not target.token.retired
-    finish(target, judge(target, error).outcome if error is not None else outcome)
-    return decided
+    return finish(target, judge(target, error).outcome if error is not None else outcome)
 
 
 class TurnResult(Generic[T]):
@@ -241,6 +239,12 @@ class TurnResult(Generic[T]):
         """The value; raises the function's own exception, or ``CancelledError`` if the turn was stopped."""
         if self.error is not None:
             raise self.error
+        if self.turn.outcome == "superseded":
+            raise TurnOver(
+                f"turn {self.turn.turn_id} was superseded: its session went to another turn while it ran, so its "
+                "value does not count",
+                turn_id=self.turn.turn_id,
+            )
         if self.turn.outcome != "completed":
             raise self.turn.token._error()
         return self._value  # type: ignore[return-value]
@@ -258,11 +262,18 @@ def run_turn(
     made = turn(**(options or {}))
     value: T | None = None
     error: BaseException | None = None
+    began = False
     try:
         with made:
+            began = True
             value = fn(*args, **kwargs)
-    except Exception as caught:  # noqa: BLE001 - kept in the result
+    except Exception as caught:
+        if not began:
+            raise  # a busy session, a shutdown: the caller's to know
         error = caught
+    except CancelledError as caught:
+        if began or caught.token is not made._token:
+            raise  # another turn's; this one was stopped while it waited for its session
     return TurnResult(made, value, error)
 
 

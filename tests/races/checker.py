@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from model import Done, Op, World, advance
 
-_NEW = "new"
-_DONE = "done"
+_NEW = object()
+_DONE = object()
 
 
 class Call(NamedTuple):
@@ -39,9 +39,23 @@ def explanation(history: list[Call], start: World, *, at_most: int = 200_000) ->
     """The calls in the order of their last steps, or None if no order explains what they were told."""
     calls = sorted(history, key=lambda call: call.returned)  # the first to return is the first to be tried
     before = [[j for j, other in enumerate(calls) if other.returned < call.invoked] for call in calls]
+    finally_ = [(call.op.name, call.result) for call in calls if call.op.kind == "look" and call.result is not None]
     seen: set[Any] = set()
 
+    def is_hopeless(world: World) -> bool:
+        # an outcome, a record and a level never go back in the model, so they must be on the way to the last look
+        for name, (outcome, record, level, *_) in finally_:
+            tok = world.tokens.get(name)
+            if tok is not None and (
+                (tok.outcome is not None and tok.outcome != outcome)
+                or (tok.record is not None and tok.record != record)
+                or tok.level > level
+            ):
+                return True
+        return False
+
     def ways(world: World, places: tuple[Any, ...], order: tuple[int, ...]) -> Iterator[Any]:
+        found = []
         for i, (call, place) in enumerate(zip(calls, places, strict=True)):
             if place is _DONE or (place is _NEW and any(places[j] is not _DONE for j in before[i])):
                 continue
@@ -49,12 +63,21 @@ def explanation(history: list[Call], start: World, *, at_most: int = 200_000) ->
                 is_last = isinstance(step, Done)
                 if is_last and step.result != call.result:
                     continue
-                state = (after, (*places[:i], _DONE if is_last else step, *places[i + 1 :]))
-                if state not in seen:
-                    seen.add(state)
-                    yield (*state, (*order, i) if is_last else order)
+                if is_last and after is world:
+                    # it only looked, and saw what it should: nothing is lost by taking it now
+                    found = [(i, after, _DONE)]
+                    break
+                found.append((i, after, _DONE if is_last else step))
+            else:
+                continue
+            break
+        for i, after, step in found:
+            state = (after, (*places[:i], step, *places[i + 1 :]))
+            if state not in seen and (after is world or not is_hopeless(after)):
+                seen.add(state)
+                yield (*state, (*order, i) if step is _DONE else order)
 
-    # a stack of generators: the next way is worked out only when the one before it has failed
+    # a stack of generators, since a history may have more steps than Python has frames to spare
     stack = [ways(start, (_NEW,) * len(calls), ())]
     while stack:
         found = next(stack[-1], None)

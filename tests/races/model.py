@@ -78,9 +78,12 @@ class World:
 
     def having(self, name: str, **changes: Any) -> World:
         tok = self.tokens.get(name, Tok())
-        return World({**self.tokens, name: tok._replace(**changes)}, self.slots)
+        new = tok._replace(**changes)
+        return self if new == tok and name in self.tokens else World({**self.tokens, name: new}, self.slots)
 
     def holding(self, session: str, turn: str | None) -> World:
+        if self.slots.get(session) == turn:
+            return self
         slots = {name: holder for name, holder in self.slots.items() if name != session}
         if turn is not None:
             slots[session] = turn

@@ -44,7 +44,9 @@ def run(
     check: bool = False,
     on_stop: Literal["raise", "return"] = "raise",
     terminal: Terminal = "session",
+    close_fds: bool = True,
     on_start: Callable[[int], None] | None = None,
+    before_exec: Callable[[], None] | None = None,
 ) -> Completed:
     """Run a command to its end and return what it wrote and how it ended. A checkpoint, also before the
     start.
@@ -54,7 +56,8 @@ def run(
     stdin is the null device unless ``input`` or ``stdin`` says otherwise; ``timeout`` is a result,
     ``outcome.timed_out``, and an exception only with ``check=True``. ``timeout`` and ``grace`` are seconds or
     "1m30s". ``terminal`` is ``session`` (a session of its own) or ``group`` (a group of its own in this
-    session); ``on_start`` is called with the pid.
+    session); ``on_start`` is called with the pid. ``close_fds=False`` hands on what this
+    program has open and inheritable; ``before_exec`` is called in the child, for a program without threads.
 
     On a stop of the owner or the timeout the whole tree is sent ``stop_signal``, and after the grace KILL
     until nothing of it is found. A stop then raises ``CancelledError`` with ``partial``, or with
@@ -86,7 +89,9 @@ def run(
         grace=grace,
         stop_signal=stop_signal,
         terminal=terminal,
+        close_fds=close_fds,
         on_start=on_start,
+        before_exec=before_exec,
     )
     out = Capture() if spec.stdout == "pipe" else None
     err = Capture() if spec.stderr == "pipe" else None
@@ -127,7 +132,9 @@ def popen(
     grace: float | str | None = None,
     stop_signal: int | str = "TERM",
     terminal: Terminal = "session",
+    close_fds: bool = True,
     on_start: Callable[[int], None] | None = None,
+    before_exec: Callable[[], None] | None = None,
 ) -> Process:
     """Start a command and return a handle to it; it is ended with its owner at the latest. A checkpoint.
 
@@ -150,7 +157,9 @@ def popen(
         grace=grace,
         stop_signal=stop_signal,
         terminal=terminal,
+        close_fds=close_fds,
         on_start=on_start,
+        before_exec=before_exec,
     )
     return Process(spec, owner, coding)
 

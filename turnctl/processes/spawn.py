@@ -81,7 +81,10 @@ def _popen(spec: Spec, ends: dict[str, Any]) -> int:
             shell=spec.shell,
             cwd=spec.cwd,
             env=spec.env,
+            close_fds=spec.close_fds,
             start_new_session=spec.terminal == "session",
+            # only our own command line gives one: between fork and exec a host with threads can do little
+            preexec_fn=spec.before_exec,  # noqa: PLW1509
             process_group=0 if spec.terminal == "group" else None,
             **ends,
         )

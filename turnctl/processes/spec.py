@@ -37,7 +37,9 @@ class Spec(NamedTuple):
     grace_s: float | None
     stop_signal: int
     terminal: Terminal
+    close_fds: bool
     on_start: Callable[[int], None] | None
+    before_exec: Callable[[], None] | None
 
     @property
     def title(self) -> str:
@@ -60,7 +62,9 @@ def make_spec(
     grace: float | str | None,
     stop_signal: int | str,
     terminal: Terminal,
+    close_fds: bool,
     on_start: Callable[[int], None] | None,
+    before_exec: Callable[[], None] | None,
 ) -> Spec:
     """Check what can be checked without starting anything. Raises ``BadArgument`` (a ``ValueError``),
     ``BadDuration`` or ``TypeError``.
@@ -83,7 +87,9 @@ def make_spec(
         grace_s=grace_s,
         stop_signal=read_signal(stop_signal),
         terminal=terminal,
+        close_fds=close_fds,
         on_start=on_start,
+        before_exec=before_exec,
     )
 
 

@@ -60,6 +60,7 @@ class TokenCore:
         log = self._log
         count = len(log)
         if count == 0 or (count == 1 and type(log[0]) is Parts):
+            points.reach("token.cancel.entering")
             log.append(record)
             points.reach("token.cancel.entered")
             if len(log) == count + 1:
@@ -77,6 +78,7 @@ class TokenCore:
         if end is not None or (first is not None and not adds(record, level, grace)):
             self._settle(inline=inline)  # T4
             return answer(log, None, *self._ids())
+        points.reach("token.cancel.entering")
         log.append(record)
         points.reach("token.cancel.entered")
         self._settle(inline=inline)

@@ -84,24 +84,24 @@ def _is_own(turn: TurnCore, error: BaseException) -> bool:
     return False
 
 
-def finish(turn: TurnCore, proposed: Outcome) -> None:
-    """Take the turn through the five steps. Blocks at most for the grace and the bounds of what it owns.
+def finish(turn: TurnCore, proposed: Outcome) -> bool:
+    """Take the turn through the five steps; whether this call decided the outcome. Blocks at most for the grace and the bounds of what it owns.
 
     Called again it waits for the first call, within the same bounds; in a forked child it does nothing.
     """
     if turn.is_over:
-        return
+        return False
     if not turn._end_gate.acquire(False):  # tried, never waited for
         if turn._ender != threading.get_ident():
             turn._over.wait(turn.grace_s + _REST_S)
-        return
+        return False
     turn._ender = threading.get_ident()
     token = turn.token
     adopted = turn._adopted
     if adopted is not None and adopted.event.is_set() and not token.cancelled:
         adopted.release()  # set before the end, so it counts, even if the bell was not yet heard
     points.reach("turn.end.deciding")
-    token._retire(proposed)
+    decided = token._retire(proposed)
     turn._decided_at = time.monotonic()
     turn._ending = True
     points.reach("turn.end.decided")
@@ -122,6 +122,7 @@ def finish(turn: TurnCore, proposed: Outcome) -> None:
             turn._leave()
     if struck is not None:
         raise struck
+    return decided
 
 
 def _end_what_is_left(turn: TurnCore) -> BaseException | None:

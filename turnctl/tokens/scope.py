@@ -88,9 +88,15 @@ class Binding:
 _innermost: ContextVar[Binding | None] = ContextVar("turnctl_binding", default=None)
 
 
+def _living(binding: Binding | None) -> Binding | None:
+    while binding is not None and binding.is_gone:
+        binding = binding.before
+    return binding
+
+
 def bind(token: CancelToken, *, is_loose: bool = False) -> Binding:
     """Make ``token`` the one that this context checks; ``unbind`` what is returned."""
-    binding = Binding(token, _innermost.get(), is_loose=is_loose)
+    binding = Binding(token, _living(_innermost.get()), is_loose=is_loose)
     _innermost.set(binding)
     bound.set(token)
     return binding
@@ -105,8 +111,6 @@ def unbind(binding: Binding) -> None:
     binding.is_live = False
     if _innermost.get() is not binding:
         return
-    before = binding.before
-    while before is not None and before.is_gone:
-        before = before.before
+    before = _living(binding.before)
     _innermost.set(before)
     bound.set(None if before is None else before.token)

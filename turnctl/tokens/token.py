@@ -104,6 +104,7 @@ class CancelToken(TokenCore):
             made._token = self
             made._waiters = parts.waiters
             event = parts.cells.setdefault("event", made)
+            points.reach("token.event.made")
             assert event is not None
             # then read the log: a stop or the end may have looked for the event before it was there
             _, level, _, end = read(self._log)

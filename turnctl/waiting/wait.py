@@ -47,8 +47,5 @@ def wait(token: CancelToken, timeout: float | str | None = None) -> bool:
     """
     seconds = parse_duration(timeout, what="timeout", zero=True, none=True)
     waiters = token._grow().waiters
-    if seconds is None:
-        park(lambda: token.cancelled or token.retired, None, waiters)
-    else:
-        park(lambda: token.cancelled, seconds, waiters)
+    park(lambda: token.cancelled or token.retired, seconds, waiters)
     return token.cancelled
