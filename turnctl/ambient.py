@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from turnctl.clock import parse_duration
 from turnctl.tokens.current import current_token
 from turnctl.turns import current_turn
 
 if TYPE_CHECKING:
+    from turnctl.processes.options import PopenOptions, RunOptions
     from turnctl.processes.process import Process
     from turnctl.records.process import Completed
     from turnctl.turns import Argv
@@ -35,7 +36,7 @@ def shield(max: float | str = "5s") -> AbstractContextManager[object]:
     return nullcontext() if token is None else token.shield(max)
 
 
-def run(args: Argv, **options: Any) -> Completed:
+def run(args: Argv, **options: Unpack[RunOptions]) -> Completed:
     """Run a command to its end inside the current turn, with its whole process tree, and return what became of it.
 
     Outside any turn it is supervised all the same (timeout, leftovers), but nothing can stop it. Arguments that
@@ -49,7 +50,7 @@ def run(args: Argv, **options: Any) -> Completed:
     return run_command(Unowned() if turn is None else turn, args, **options)
 
 
-def popen(args: Argv, **options: Any) -> Process:
+def popen(args: Argv, **options: Unpack[PopenOptions]) -> Process:
     """Start a command inside the current turn and return a handle; it ends with the turn at the latest."""
     from turnctl.processes.command import Unowned
     from turnctl.processes.command import popen as popen_command

@@ -5,9 +5,10 @@ The rooms below know only ``TurnCore``; this file puts them together on one obje
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack, overload
 
 from turnctl.errors import BadArgument, CancelledError, TurnOver
 from turnctl.tokens import registry
@@ -17,12 +18,13 @@ from turnctl.tokens.frames import calls_the_body
 from turnctl.tokens.scope import Binding, bind, unbind
 from turnctl.tokens.session import stop_turn
 from turnctl.tokens.token import CancelToken, TurnToken
-from turnctl.tokens.turn import TurnCore
+from turnctl.tokens.turn import OnBusy, TurnCore
 
 if TYPE_CHECKING:
     import os
     from types import TracebackType
 
+    from turnctl.processes.options import PopenOptions, RunOptions
     from turnctl.processes.process import Process
     from turnctl.records.process import Completed
     from turnctl.records.report import TurnReport
@@ -72,6 +74,28 @@ class Turn(TurnCore):
 
     # -- stopping ---------------------------------------------------------------------------------------------
 
+    @overload
+    def stop(
+        self,
+        reason: str | None = ...,
+        *,
+        by: str | None = ...,
+        soft: bool = ...,
+        kill: bool = ...,
+        grace: float | str | None = ...,
+        wait: None = ...,
+    ) -> StopAnswer: ...
+    @overload
+    def stop(
+        self,
+        reason: str | None = ...,
+        *,
+        by: str | None = ...,
+        soft: bool = ...,
+        kill: bool = ...,
+        grace: float | str | None = ...,
+        wait: float | str,
+    ) -> StopResult: ...
     def stop(
         self,
         reason: str | None = None,
@@ -133,13 +157,13 @@ class Turn(TurnCore):
             raise
         activity.close("completed")
 
-    def run(self, args: Argv, **options: Any) -> Completed:
+    def run(self, args: Argv, **options: Unpack[RunOptions]) -> Completed:
         """Run a command to its end inside this turn, with its whole process tree; see ``turnctl.run``."""
         from turnctl.processes.command import run
 
         return run(self, args, **options)
 
-    def popen(self, args: Argv, **options: Any) -> Process:
+    def popen(self, args: Argv, **options: Unpack[PopenOptions]) -> Process:
         """Start a command inside this turn and return a handle; it ends with the turn at the latest."""
         from turnctl.processes.command import popen
 
@@ -159,7 +183,37 @@ class Turn(TurnCore):
         return report_of(self)
 
 
-def turn(session_id: str | None = None, **options: Any) -> Turn:
+class TurnOptions(TypedDict, total=False):
+    """The options of ``turnctl.turn``, for the functions that pass them on."""
+
+    turn_id: str | None
+    event: threading.Event | None
+    on_busy: OnBusy
+    inherit: bool
+    timeout: float | str | None
+    grace: float | str
+    reason: str | None
+    task: object | None
+
+
+class RunTurnOptions(TurnOptions, total=False):
+    """The options of ``turnctl.turn``, the session among them, as ``run_turn`` takes them."""
+
+    session_id: str | None
+
+
+def turn(
+    session_id: str | None = None,
+    *,
+    turn_id: str | None = None,
+    event: threading.Event | None = None,
+    on_busy: OnBusy = "displace",
+    inherit: bool = True,
+    timeout: float | str | None = None,
+    grace: float | str = "5s",
+    reason: str | None = None,
+    task: object | None = None,
+) -> Turn:
     """A turn to enter with ``with``: begins, binds its token to this context, and at the end accounts for all.
 
     ``session_id`` names the conversation or worker slot; one turn runs in it at a time, and ``on_busy`` says what
@@ -171,10 +225,20 @@ def turn(session_id: str | None = None, **options: Any) -> Turn:
     The ``with`` absorbs the ``CancelledError`` of its own token only; ``turn.cancelled`` tells. Leaving it blocks
     until what the turn owned has ended or was given up, at most the grace and a few seconds.
     """
-    return Turn(session_id, **options)
+    return Turn(
+        session_id,
+        turn_id=turn_id,
+        event=event,
+        on_busy=on_busy,
+        inherit=inherit,
+        timeout=timeout,
+        grace=grace,
+        reason=reason,
+        task=task,
+    )
 
 
-def begin_turn(session_id: str | None = None, **options: Any) -> TurnToken:
+def begin_turn(session_id: str | None = None, **options: Unpack[TurnOptions]) -> TurnToken:
     """Begin a turn without ``with`` and return its token; give that to ``end_turn`` in a ``finally``.
 
     Takes the options of ``turnctl.turn``. The token is bound to this context until ``end_turn`` is called in it.
@@ -252,14 +316,14 @@ class TurnResult(Generic[T]):
 
 @calls_the_body
 def run_turn(
-    fn: Callable[..., T], /, *args: Any, options: Mapping[str, Any] | None = None, **kwargs: Any
+    fn: Callable[..., T], /, *args: Any, options: RunTurnOptions | None = None, **kwargs: Any
 ) -> TurnResult[T]:
     """Run ``fn(*args, **kwargs)`` in a turn of its own and return a result that never raises for a stop.
 
     ``options`` are those of ``turnctl.turn``. Ordinary exceptions of ``fn`` are kept in the result;
     ``KeyboardInterrupt``, ``SystemExit`` and another turn's ``CancelledError`` pass out. Blocks as ``fn`` does.
     """
-    made = turn(**(options or {}))
+    made = turn(**options) if options else turn()
     value: T | None = None
     error: BaseException | None = None
     began = False

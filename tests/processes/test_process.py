@@ -27,7 +27,7 @@ def test_lines_come_while_it_runs(owner: FakeTurn, gates: Callable[[], Gate]) ->
     lines = iter(process)
     first = next(lines)
     running = process.returncode
-    go.path.write_text("go\n")
+    go.open()
 
     assert ("one\n", None, ["two\n"], 3) == (first, running, list(lines), process.wait())
 
@@ -247,7 +247,7 @@ def test_writer_waits_for_a_slow_command(owner: FakeTurn, gates: Callable[[], Ga
     process = popen(owner, f"read x < {go}; wc -c", shell=True, stdin="pipe", text=True)
     writer = Background(lambda: (process.write("x" * 500_000), process.close_stdin()))
     assert until(lambda: process._changed._waiters)  # type: ignore[attr-defined]
-    go.path.write_text("go\n")
+    go.open()
     writer.result()
 
     assert ["500000\n"] == [str(line).lstrip() for line in process]

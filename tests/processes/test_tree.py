@@ -242,7 +242,7 @@ def test_what_will_not_die_is_given_up_and_named(owner: FakeTurn, gate: Gate, mo
     monkeypatch.setattr("turnctl.processes.ladder.DRAIN_S", 0.2)
     monkeypatch.setattr("turnctl.processes.supervise.Ladder", _impatient)
     monkeypatch.setattr(Tree, "signal", lambda self, members, signum: [])
-    call = Background(lambda: run(owner, f"echo $$ > {gate}; read x < {gate}; true", shell=True, grace=0.1))
+    call = Background(lambda: run(owner, f"echo $$ > {gate}; exec sleep 60", shell=True, grace=0.1))
     pid = int(gate.wait())
     owner.stop()
     error = call.error()
@@ -257,7 +257,7 @@ def test_what_will_not_die_is_given_up_and_named(owner: FakeTurn, gate: Gate, mo
     assert (pid, "still there although KILL was sent") == (survivor.pid, survivor.reason)
     assert (None, False, 0) == (error.partial.returncode, error.partial.outcome.exited, error.partial.outcome.ended)
     assert "abandoned" == state
-    assert (f"process {pid} (sh)",) == still
+    assert (f"process {pid} (sleep)",) == still
     assert until(lambda: state_of(pid) == "Z")
     assert owned is not None
     assert () == owned.alive()

@@ -53,9 +53,7 @@ def test_report_of_every_combination_has_its_word() -> None:
     for level, (stop, outcome, execution, unresolved) in itertools.product((None, *LEVELS), COMBINATIONS):
         record = StopRecord("user", level or "cancel", 0.0, 0.0) if stop else None  # type: ignore[arg-type]
         effects = int(unresolved)
-        report = TurnReport(
-            "t", None, outcome, execution, 0.0, stop=record, level=level, effects_unresolved=effects
-        )
+        report = TurnReport("t", None, outcome, execution, 0.0, stop=record, level=level, effects_unresolved=effects)
 
         assert expected(stop, outcome, execution, unresolved) == report.state
         assert report.state in str(report) or str(report).startswith("stopped by")

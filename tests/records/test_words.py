@@ -54,7 +54,10 @@ def processes(ended: int, killed: int = 0, left: int = 0, *, proven: bool = True
         (report(processes=processes(1)), "completed: 1 process ended, none left"),
         (report(processes=processes(0)), "completed: 0 processes ended, none left"),
         (report(processes=processes(2, proven=False)), "completed: 2 processes ended, none found left"),
-        (report(processes=(*processes(2), *processes(3, 1))), "completed: 5 processes ended, 1 needed SIGKILL, none left"),
+        (
+            report(processes=(*processes(2), *processes(3, 1))),
+            "completed: 5 processes ended, 1 needed SIGKILL, none left",
+        ),
         (report(effects_unresolved=1), "completed, effects unresolved: 1 effect with unknown outcome"),
         (report(effects_unresolved=2), "completed, effects unresolved: 2 effects with unknown outcome"),
         (report(outcome="failed", stop=stop()), "failed, asked to stop by the user"),

@@ -93,18 +93,25 @@ class FakeTurn:
 
 
 class Gate:
-    """A FIFO on which a program says that it has come to a point: ``echo > path`` in a shell."""
+    """A FIFO on which a program says that it has come to a point (``echo > path`` in a shell), or waits for the test.
+
+    Both ends are held open, so that neither side waits for the other to open it.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         os.mkfifo(path)
-        self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
 
     def wait(self) -> bytes:
         """Block until a line has come; the line."""
         ready, _, _ = select.select([self._fd], [], [], BOUND)
         assert ready, "the program did not say that it is ready"
         return os.read(self._fd, 4096)
+
+    def open(self) -> None:
+        """Let a program go on that waits in ``read x < path``."""
+        os.write(self._fd, b"go\n")
 
     def close(self) -> None:
         os.close(self._fd)

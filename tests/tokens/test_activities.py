@@ -10,7 +10,7 @@ from standins import BOUND, Background
 
 import turnctl
 from turnctl import CancelledError, TurnOver
-from turnctl.tokens.activities import Activities
+from turnctl.tokens.activities import Activities, Activity
 
 
 def test_activity_of_the_body_is_in_the_report_with_its_times() -> None:
@@ -49,7 +49,7 @@ def test_activity_is_closed_once() -> None:
         activity = Activities("t").admit("tool", "x")
         gate = threading.Barrier(2)
 
-        def close(state: str, gate: threading.Barrier = gate) -> bool:
+        def close(state: str, activity: Activity = activity, gate: threading.Barrier = gate) -> bool:
             gate.wait(BOUND)
             return activity.close(state)  # type: ignore[arg-type]
 

@@ -345,6 +345,28 @@ def test_hosts_set_reaches_what_the_turn_owns() -> None:
     assert thing.ended.is_set()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_set_that_races_the_begin_is_never_lost(kind: type[threading.Event]) -> None:
+    """Set before, during or after the adoption: the turn is stopped."""
+    for _ in range(100):
+        event = kind()
+        gate = threading.Barrier(2)
+
+        def press(event: threading.Event = event, gate: threading.Barrier = gate) -> None:
+            gate.wait(BOUND)
+            event.set()
+
+        presser = Background(press)
+        made = turnctl.turn(event=event)
+        gate.wait(BOUND)
+        with made as turn:
+            stopped = turn.wait_cancelled(BOUND)
+        presser.result()
+
+        assert stopped
+        assert "event" == turn.cause
+
+
 def test_error_of_an_adopted_stop_says_so() -> None:
     """The exception tells that the event was set."""
     event = threading.Event()

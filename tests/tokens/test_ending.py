@@ -68,9 +68,7 @@ def group(*errors: BaseException) -> BaseExceptionGroup[BaseException]:
 
 
 @pytest.mark.parametrize(("what", "make", "stop", "outcome", "passes"), ROWS, ids=[row[0] for row in ROWS])
-def test_what_leaves_the_body_decides(
-    what: str, make: Make, stop: bool, outcome: str, passes: str | None
-) -> None:
+def test_what_leaves_the_body_decides(what: str, make: Make, stop: bool, outcome: str, passes: str | None) -> None:
     """Each row of the table: what passes out, and the outcome."""
     passed: BaseException | None = None
     turn = turnctl.turn()
@@ -348,7 +346,7 @@ def test_what_will_not_end_is_named_and_not_claimed() -> None:
     report.validate()
 
 
-def test_completed_turn_with_something_left_is_not_completed_in_words() -> None:
+def test_completed_turn_with_something_left_does_not_say_so() -> None:
     """The outcome stands, but no word claims an end."""
     thing = Thing("stuck", ends="never")
     with turnctl.turn(grace=0) as turn:
@@ -370,7 +368,7 @@ def test_open_activity_of_the_body_is_closed_as_unknown() -> None:
     assert () == turn.report.open_activities
 
 
-def test_interrupt_during_the_end_spends_the_grace_and_comes_out() -> None:
+def test_interrupt_during_the_end_spends_the_grace() -> None:
     """A second Ctrl-C while the turn ends: everything is still ended, then the interrupt is raised."""
 
     class Struck(Thing):

@@ -166,8 +166,7 @@ def can_be_read(event: threading.Event, name: str) -> bool:
         try:
             getattr(event, name)
         except EventMisuse as refusal:
-            assert "turn(event=" in str(refusal)
-            return False
+            return "turn(event=" not in str(refusal)
     return True
 
 

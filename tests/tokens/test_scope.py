@@ -288,7 +288,7 @@ def test_child_is_held_weakly(parent: TurnToken) -> None:
 
 
 @pytest.mark.parametrize("inline", [False, True])
-def test_child_with_a_callback_fires_though_nobody_holds_it(inline: bool) -> None:
+def test_child_with_a_callback_fires_unheld(inline: bool) -> None:
     """While only the parent is referred to, a child's callback still runs."""
     ran: list[str] = []
     with turnctl.turn() as turn:
@@ -300,7 +300,7 @@ def test_child_with_a_callback_fires_though_nobody_holds_it(inline: bool) -> Non
     assert ["ran"] == ran
 
 
-def test_grandchild_with_a_callback_fires_though_nobody_holds_it() -> None:
+def test_grandchild_with_a_callback_fires_unheld() -> None:
     """The tokens between are kept as well."""
     ran: list[str] = []
     with turnctl.turn() as turn:
@@ -348,7 +348,7 @@ def linked(parent: CancelToken) -> None:
 
 @pytest.mark.parametrize(
     ("use", "times"),
-    [(closed_by_with, 100_000), (forgotten, 100_000), (linked, 20_000), (with_a_callback, 5_000), (with_a_time, 5_000)],
+    [(closed_by_with, 30_000), (forgotten, 100_000), (linked, 10_000), (with_a_callback, 5_000), (with_a_time, 5_000)],
 )
 def test_short_children_leave_memory_flat(use: Callable[[CancelToken], None], times: int) -> None:
     """A long parent with very many short children is no larger afterwards."""
@@ -357,14 +357,14 @@ def test_short_children_leave_memory_flat(use: Callable[[CancelToken], None], ti
             use(turn.token)
         gc.collect()
         blocks = sys.getallocatedblocks()
-        for _ in range(times - times // 10):
+        for _ in range(times - times // 50):
             use(turn.token)
         gc.collect()
         more_blocks = sys.getallocatedblocks() - blocks
         tracemalloc.start()  # in bytes, but many times slower
         try:
             before = tracemalloc.get_traced_memory()[0]
-            for _ in range(times // 10):
+            for _ in range(times // 50):
                 use(turn.token)
             gc.collect()
             more_bytes = tracemalloc.get_traced_memory()[0] - before

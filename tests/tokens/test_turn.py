@@ -236,6 +236,19 @@ def test_stop_raised_through_an_executor_is_the_turns_own() -> None:
     assert "cancelled" == turn.outcome
 
 
+def test_turn_may_be_ended_inside_its_with() -> None:
+    """What is left of the body runs on and changes nothing."""
+    with turnctl.turn("chat") as turn:
+        report = turn.end("failed")
+        turn.check()
+        answer = turn.stop(wait=BOUND)
+
+    assert ("failed", "failed") == (report.outcome, turn.outcome)
+    assert isinstance(answer, StopResult)
+    assert ("already_ended", True) == (answer.answer.kind, answer.over)
+    assert turnctl.current_token() is None
+
+
 # -- a session that is busy ---------------------------------------------------------------------------------------
 
 
@@ -313,6 +326,41 @@ def test_displaced_turn_admits_nothing_more() -> None:
         with pytest.raises(TurnOver), old.turn.activity("tool", "search"):
             pass
     old.leave()
+
+
+def test_displacement_interrupts_what_the_old_turn_owns_at_once() -> None:
+    """Its commands are told from the bridge thread, not when its frames return."""
+    wanted = threading.Event()
+    old = Holder(grace="0s")
+    thing = Thing()
+    own(old.turn, thing)
+    old.turn.watch(lambda: wanted.set() if old.turn.stop_wanted() else None)
+    with turnctl.turn("slot"):
+        told = wanted.wait(BOUND)
+        kill_at = old.turn.kill_at()
+    old.leave()
+
+    assert told
+    assert kill_at is not None
+    assert thing.ended.is_set()
+
+
+@pytest.mark.parametrize("on_busy", ["displace", "retire"])
+def test_adopted_event_of_a_turn_that_lost_its_session(on_busy: str) -> None:
+    """Displaced, the host's event is set like in any stop; retired, it is not, and setting it reaches nobody."""
+    event = threading.Event()
+    old = Holder(event=event)
+    with turnctl.turn("slot", on_busy=on_busy) as new:
+        was_set = event.wait(BOUND if on_busy == "displace" else 0.05)
+        event.set()
+        left = list(event._cond._waiters)  # type: ignore[attr-defined]
+        new.check()
+    old.leave()
+
+    assert (on_busy == "displace") is was_set
+    assert [] == left
+    assert ("displaced" if on_busy == "displace" else None) == old.turn.cause
+    assert "completed" == new.outcome
 
 
 def test_stop_of_a_displaced_turn_that_drains() -> None:

@@ -11,7 +11,7 @@ from turnctl import StopAnswer, StopResult
 def misspelled_option_is_found() -> None:
     turnctl.turn(timout=5)  # type: ignore[call-arg]
     turnctl.begin_turn("chat", grase="5s")  # type: ignore[call-arg]
-    turnctl.stop("chat", resaon="enough")  # type: ignore[call-arg]
+    turnctl.stop("chat", resaon="enough")  # type: ignore[call-overload]
     turnctl.run(["true"], timout=5)  # type: ignore[call-arg]
     turnctl.popen(["true"], evn={})  # type: ignore[call-arg]
 

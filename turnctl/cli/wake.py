@@ -43,6 +43,4 @@ class Waker:
 
     def _pass_on(self) -> None:
         while os.read(self._read, 512):
-            for activity in self._turn.activities.all():
-                if activity.owned is not None:
-                    activity.owned.wake()
+            self._turn._ring()

@@ -157,30 +157,29 @@ def _close_all_but(*kept: int) -> None:
 
 
 def reaction(group: int, signum: int) -> Reaction:
-    """What becomes of a signal to the group: somebody handles it, somebody lives on and ignores it, or all
-    die.
+    """What becomes of a signal to the group: somebody handles it, somebody lives on and ignores it, or all die.
 
-    A process that blocks the signal counts as handling it: it may be waiting for it. One that is stopped
-    handles nothing. Helpers do not count. Where there is no /proc to tell, it is ``caught``: not ours to
-    decide.
+    One that blocks the signal may be waiting for it and counts as handling it, unless others ignore it: every fork
+    blocks all signals for a moment. One that is stopped handles nothing. Helpers do not count. Where there is no
+    /proc to tell, it is ``caught``: not ours to decide.
     """
     if not os.path.exists("/proc/self/status"):
         return "caught"
     bit = 1 << (signum - 1)
-    found: Reaction = "dying"
+    is_ignored = is_blocked = False
     for entry in read_table().values():
         if entry.pgrp != group or entry.pid in helpers or entry.is_dead:
             continue
         masks = _masks(entry.pid)
         if masks is None:
             continue  # ended meanwhile
-        if entry.state == "T":
-            found = "ignored"
-        elif (masks[b"SigCgt"] | masks[b"SigBlk"]) & bit:
+        if entry.state == "T" or masks[b"SigIgn"] & bit:
+            is_ignored = True
+        elif masks[b"SigCgt"] & bit:
             return "caught"
-        elif masks[b"SigIgn"] & bit:
-            found = "ignored"
-    return found
+        elif masks[b"SigBlk"] & bit:
+            is_blocked = True
+    return "ignored" if is_ignored else "caught" if is_blocked else "dying"
 
 
 def _masks(pid: int) -> dict[bytes, int] | None:

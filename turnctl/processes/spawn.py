@@ -84,7 +84,7 @@ def _popen(spec: Spec, ends: dict[str, Any]) -> int:
             close_fds=spec.close_fds,
             start_new_session=spec.terminal == "session",
             # only our own command line gives one: between fork and exec a host with threads can do little
-            preexec_fn=spec.before_exec,  # noqa: PLW1509
+            preexec_fn=spec.before_exec,
             process_group=0 if spec.terminal == "group" else None,
             **ends,
         )

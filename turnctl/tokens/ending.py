@@ -85,7 +85,9 @@ def _is_own(turn: TurnCore, error: BaseException) -> bool:
 
 
 def finish(turn: TurnCore, proposed: Outcome) -> bool:
-    """Take the turn through the five steps; whether this call decided the outcome. Blocks at most for the grace and the bounds of what it owns.
+    """Take the turn through the five steps; whether this call decided the outcome.
+
+    Blocks at most for the grace and the bounds of what it owns.
 
     Called again it waits for the first call, within the same bounds; in a forked child it does nothing.
     """

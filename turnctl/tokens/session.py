@@ -63,6 +63,34 @@ def running_turn(session_id: str) -> TurnCore | None:
     return registry.sessions.get(session_id)
 
 
+@overload
+def stop(
+    session_id: str | None = ...,
+    *,
+    turn_id: str | None = ...,
+    expected_turn: str | None = ...,
+    reason: str | None = ...,
+    by: str | None = ...,
+    cause: Cause = ...,
+    soft: bool = ...,
+    kill: bool = ...,
+    grace: float | str | None = ...,
+    wait: None = ...,
+) -> StopAnswer: ...
+@overload
+def stop(
+    session_id: str | None = ...,
+    *,
+    turn_id: str | None = ...,
+    expected_turn: str | None = ...,
+    reason: str | None = ...,
+    by: str | None = ...,
+    cause: Cause = ...,
+    soft: bool = ...,
+    kill: bool = ...,
+    grace: float | str | None = ...,
+    wait: float | str,
+) -> StopResult: ...
 def stop(
     session_id: str | None = None,
     *,
@@ -103,30 +131,6 @@ def stop(
     )
 
 
-@overload
-def stop_turn(
-    turn: TurnCore,
-    *,
-    reason: str | None = ...,
-    by: str | None = ...,
-    cause: Cause = ...,
-    soft: bool = ...,
-    kill: bool = ...,
-    grace: float | str | None = ...,
-    wait: None = ...,
-) -> StopAnswer: ...
-@overload
-def stop_turn(
-    turn: TurnCore,
-    *,
-    reason: str | None = ...,
-    by: str | None = ...,
-    cause: Cause = ...,
-    soft: bool = ...,
-    kill: bool = ...,
-    grace: float | str | None = ...,
-    wait: float | str | None,
-) -> StopAnswer | StopResult: ...
 def stop_turn(
     turn: TurnCore,
     *,

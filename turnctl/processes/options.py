@@ -1,0 +1,42 @@
+"""The options of ``run`` and ``popen`` as types, for the functions that pass them on. Only type checkers read this."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypedDict
+
+from turnctl.processes.spec import Stream, Terminal
+
+__all__ = ["PopenOptions", "RunOptions"]
+
+
+class PopenOptions(TypedDict, total=False):
+    """What ``turnctl.popen`` takes besides the command."""
+
+    shell: bool
+    cwd: str | bytes | os.PathLike[str] | os.PathLike[bytes] | None
+    env: Mapping[Any, Any] | None
+    stdin: Stream
+    capture: bool
+    merge_stderr: bool
+    stdout: Stream
+    stderr: Stream
+    text: bool
+    encoding: str | None
+    errors: str | None
+    timeout: float | str | None
+    grace: float | str | None
+    stop_signal: int | str
+    terminal: Terminal
+    close_fds: bool
+    on_start: Callable[[int], None] | None
+    before_exec: Callable[[], None] | None
+
+
+class RunOptions(PopenOptions, total=False):
+    """What ``turnctl.run`` takes besides the command."""
+
+    input: bytes | str | None
+    check: bool
+    on_stop: Literal["raise", "return"]
