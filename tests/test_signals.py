@@ -34,8 +34,9 @@ def run_with_signals(body: str, *, presses: int = 1, bound: float = 20) -> tuple
             threading.Thread(target=wait).start()
         """
     ) + textwrap.dedent(body)
+    pipe = subprocess.PIPE
     child = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, "-c", program], stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True
     )
     timer = threading.Timer(bound, child.kill)
     timer.start()
@@ -56,6 +57,8 @@ def run_with_signals(body: str, *, presses: int = 1, bound: float = 20) -> tuple
         timer.join()
         child.kill()
         child.wait()
+        assert child.stdin is not None
+        child.stdin.close()
 
 
 def is_asleep_alone(pid: int) -> bool:
@@ -236,39 +239,27 @@ def test_interrupt_by_the_host_passes_and_is_on_record() -> None:
     assert (0, "cancelled signal True\n") == run_with_signals(code)
 
 
-@pytest.mark.stress
-def test_no_press_is_lost_on_the_way_to_sleep() -> None:
-    """A signal that arrives just before the main thread parks is heard at once, not when the wait is over."""
+def test_signal_that_does_not_interrupt_the_wait_is_heard() -> None:
+    """A signal that came just before the main thread parked, or to another thread, is heard before the wait is over.
+
+    Neither cuts the wait short, and Python runs handlers on the main thread only; the second can be forced.
+    """
     code = """
-        read, write = os.pipe()
-        host = os.getpid()
-        if os.fork() == 0:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            os.close(write)
-            while os.read(read, 1):
-                os.kill(host, signal.SIGINT)
-            os._exit(0)
-        late = 0
-        with turnctl.handle_signals(raises=False):
-            for _ in range(1_500):
-                with turnctl.turn("chat") as turn:
-                    waiters = turn.token._grow().waiters
+        with turnctl.handle_signals():
+            with turnctl.turn("chat") as turn:
+                waiters = turn.token._grow().waiters
 
-                    def press():
-                        while not waiters:
-                            time.sleep(0.0005)
-                        os.write(write, b"x")
+                def press():
+                    while not waiters:
+                        time.sleep(0.001)
+                    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
 
-                    thread = threading.Thread(target=press)
-                    thread.start()
-                    begun = time.monotonic()
-                    turn.sleep(0.5)
-                late += time.monotonic() - begun > 0.45
-                thread.join()
-        os.close(write)
-        os.wait()
-        print(late, flush=True)
+                thread = threading.Thread(target=press)
+                thread.start()
+                begun = time.monotonic()
+                turn.sleep(3)
+            thread.join()
+        print(turn.outcome, turn.cause, time.monotonic() - begun < 2, flush=True)
         """
-    status, said = run_with_signals(code, bound=50)
 
-    assert (0, "0\n") == (status, said)
+    assert (0, "cancelled signal True\n") == run_with_signals(code)

@@ -36,6 +36,42 @@ _NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 
 
+class _Ear:
+    """Hears every signal by the wake-up descriptor, on a thread of its own, and calls ``heard``.
+
+    Python runs a handler when the main thread next executes bytecode. A signal that comes in the moment before that
+    thread blocks, or that another thread takes, does not cut the block short; the descriptor is written to in either
+    case. A descriptor that the host has set (an asyncio loop does) stays, and this hears nothing.
+    """
+
+    def __init__(self, heard: Callable[[], None]) -> None:
+        self._heard = heard
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        self._thread: threading.Thread | None = None
+        before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        if before != -1:
+            signal.set_wakeup_fd(before)
+            return
+        self._thread = threading.Thread(target=self._listen, name="turnctl-signals", daemon=True)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        while os.read(self._read, 512):
+            self._heard()
+
+    def close(self) -> None:
+        """Hear no more; main thread only."""
+        if self._thread is not None:
+            now = signal.set_wakeup_fd(-1)
+            if now not in (self._write, -1):
+                signal.set_wakeup_fd(now)  # the host has set one in the meantime
+        os.close(self._write)
+        if self._thread is not None:
+            self._thread.join()
+        os.close(self._read)
+
+
 class SignalStops:
     """The handlers that are in place; ``restore()``, or leaving the ``with``, puts the earlier ones back.
 
@@ -49,6 +85,7 @@ class SignalStops:
         self._before: dict[int, Handler] = {}
         self._presses: dict[str, int] = {}
         self._pid = os.getpid()
+        self._ear: _Ear | None = None
         if threading.current_thread() is not threading.main_thread():
             warnings.warn(
                 "signal handlers can only be set by the main thread; signals will not stop the turns of this "
@@ -66,6 +103,11 @@ class SignalStops:
                 continue  # set by C code: there is no way to chain to it or to put it back
             self._before[number] = before
             signal.signal(number, self._handle)
+        self._ear = _Ear(self._look_up) if self._before else None
+
+    def _look_up(self) -> None:
+        for turn in self._targets():
+            turn._nudge()
 
     @property
     def signals(self) -> tuple[signal.Signals, ...]:
@@ -78,6 +120,9 @@ class SignalStops:
             if signal.getsignal(number) == self._handle:
                 signal.signal(number, before)
             self._before.pop(number, None)
+        ear, self._ear = self._ear, None
+        if ear is not None:
+            ear.close()
 
     def __enter__(self) -> Self:
         return self

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from commands import alive, nap
+from commands import Gate, alive, nap
 from standins import until
 
 from turnctl.processes import members as module
@@ -78,10 +78,11 @@ def test_known_orphan_is_found_again() -> None:
         assert alive(tag) == pids(members.read())
 
 
-def test_last_words_of_a_session_are_found() -> None:
+def test_last_words_of_a_session_are_found(gate: Gate) -> None:
     """What a known session leader forked in its last moment has no parent of ours, and is found by the session."""
-    inside = "trap 'NAP & exit' USR1; : NAP; while :; do sleep 0.01; done"
+    inside = f"trap 'NAP & exit' USR1; echo > {gate}; while :; do sleep 0.01; done"
     with command(f'setsid bash -c "{inside}" & wait; exec NAP', 2) as (members, leader, tag):
+        gate.wait()
         (inner,) = (entry for entry in members.read() if entry.pid == entry.sid != leader.pid)
         os.kill(inner.pid, signal.SIGUSR1)
         assert until(lambda: inner.pid not in alive(tag) and len(alive(tag)) == 2)
@@ -293,6 +294,31 @@ def test_child_born_while_the_table_is_read_is_found(world: dict[str, Any], monk
     monkeypatch.setattr(module, "read_table", read_table)
 
     assert [1003] == pids(members_of().read())
+
+
+def test_next_look_reads_what_is_known_and_new(world: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Soon after a look the table is not read again: who is known or newer is all that can be a member."""
+    members = members_of()
+    world["table"] = [entry(LEADER, pgrp=LEADER), entry(990, ppid=LEADER)]
+    members.read()
+    monkeypatch.setattr(module, "read_table", lambda: pytest.fail("the table was read"))
+    world["last"] = LEADER + 2
+    world["table"] = [entry(LEADER, pgrp=LEADER), entry(LEADER + 1, ppid=LEADER), entry(LEADER + 2)]
+
+    assert [LEADER, LEADER + 1] == pids(members.read())
+
+
+@pytest.mark.parametrize(("age", "last"), [(2.0, LEADER + 1), (0.0, LEADER - 1), (0.0, LEADER + 500), (0.0, None)])
+def test_late_or_crowded_look_reads_the_table(world: dict[str, Any], age: float, last: int | None) -> None:
+    """After a second, or where numbers went round or are many, the whole table is read again."""
+    members = members_of()
+    world["table"] = [entry(LEADER, pgrp=LEADER)]
+    members.read()
+    members._mark = (LEADER, monotonic() - age)
+    world["last"] = last
+    world["table"] = [entry(LEADER, pgrp=LEADER), entry(30, pgrp=LEADER)]
+
+    assert [30, LEADER] == pids(members.read())
 
 
 def test_endless_births_end_the_reading(world: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

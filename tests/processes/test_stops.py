@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commands import FakeTurn, Gate, alive, nap, python, state_of, timed
+from commands import FakeTurn, Gate, alive, has_group, nap, python, state_of, timed
 from standins import BOUND, Background, until
 
 from turnctl.errors import CancelledError
@@ -22,6 +22,14 @@ from turnctl.processes.command import run
 from turnctl.records.process import Completed, ProcessOutcome
 from turnctl.testing import call_at, pause_at
 
+#: moves from pid to pid, and ends after a while in case it is not ended
+HOPPER = (
+    "import os, signal, time\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "last = time.monotonic() + 20\n"
+    "while time.monotonic() < last:\n"
+    "    if os.fork(): time.sleep(0.005); os._exit(0)\n"
+)
 SUPPORT = str(Path(__file__).parent.parent / "support")
 
 
@@ -556,25 +564,22 @@ def test_child_stopped_at_birth_spares_the_host(gate: Gate) -> None:
 
 def test_pid_moving_chain_in_the_group_ends(owner: FakeTurn, gate: Gate) -> None:
     """A process that forks and ends again and again, so that it has another pid at each look, is ended."""
-    code = (
-        "import os, signal, time\n"
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "while True:\n"
-        "    if os.fork(): time.sleep(0.01); os._exit(0)\n"
-    )
-    partial = stopped(owner, gate, f"{shlex.join(python(code))} & echo > {gate}; sleep 60; true", grace_s=0.1)
+    partial = stopped(owner, gate, f"{shlex.join(python(HOPPER))} & echo > {gate}; sleep 60; true", grace_s=0.1)
     pid = partial.outcome.pid
     assert pid is not None
 
-    assert until(lambda: not is_group(pid))
+    assert not has_group(pid)
 
 
-def is_group(number: int) -> bool:
-    try:
-        os.killpg(number, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def test_pid_moving_leftover_is_named_and_ends(owner: FakeTurn) -> None:
+    """The same as a leftover of a command that has ended by itself."""
+    done = run(owner, python(HOPPER))
+    pid = done.outcome.pid
+    assert pid is not None
+    owner.end(0.1)
+
+    assert done.outcome.leftovers
+    assert not has_group(pid)
 
 
 def test_host_without_descriptors_still_ends_it(gate: Gate) -> None:

@@ -8,6 +8,7 @@ import time
 from _thread import LockType, allocate_lock
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Self
 
 from turnctl.testing import races
 
@@ -39,18 +40,33 @@ class Crew:
                 self._errors.append(error)
             self._ends[index].release()
 
-    def round(self, work: Sequence[Callable[[], object]]) -> None:
-        """One function for each thread; returns when all are done, and raises what one of them raised."""
+    def round(
+        self,
+        work: Sequence[Callable[[], object]],
+        *,
+        within: float = BOUND,
+        rescue: Callable[[], object] | None = None,
+    ) -> bool:
+        """One function for each thread; returns when all are done, and raises what one of them raised.
+
+        A thread that does not come to its end is an error, or with ``rescue`` the answer False: that is called
+        until it does.
+        """
         assert len(work) == len(self.threads)
         self._work = work
         for start in self._starts:
             start.release()
+        in_time = True
         for end in self._ends:
-            assert end.acquire(timeout=BOUND), "a thread did not come to the end of its round"
+            while not end.acquire(timeout=within):
+                assert rescue is not None, "a thread did not come to the end of its round"
+                in_time = False
+                rescue()
         if self._errors:
             raise self._errors.pop()
+        return in_time
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

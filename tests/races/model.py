@@ -125,9 +125,7 @@ def _press(world: World, name: str, record: Label, level: int, grace: float | No
     if tok.outcome is not None:
         return world
     given = [g for g in (tok.grace, grace) if g is not None]
-    return world.having(
-        name, record=tok.record or record, level=max(tok.level, level), grace=min(given, default=None)
-    )
+    return world.having(name, record=tok.record or record, level=max(tok.level, level), grace=min(given, default=None))
 
 
 def _push(world: World, name: str) -> World:

@@ -26,7 +26,9 @@ def calls(*rows: tuple[Op, int, int, Any]) -> list[Call]:
 
 
 EXPLAINED = {
-    "two overlapping cancels, either first": calls((A, 0, 3, AFTER_A._replace(record=("user", "b"))), (B, 1, 2, ACCEPTED_B)),
+    "two overlapping cancels, either first": calls(
+        (A, 0, 3, AFTER_A._replace(record=("user", "b"))), (B, 1, 2, ACCEPTED_B)
+    ),
     "a cancel that overlaps the end and came before it": calls(
         (COMPLETE, 0, 3, True), (A, 1, 2, ACCEPTED_A), (Op("outcome", "t"), 4, 5, "cancelled")
     ),

@@ -103,7 +103,8 @@ def one_session(chance: random.Random, prefix: str) -> Scenario:
             programs.append([])
         elif kind == "begin" and sum(p[0].kind == "begin" for p in programs if p) < 3:
             new = f"{prefix}n{i}"
-            begin = Op("begin", new, session=session, policy=chance.choice(["displace", "displace", "retire", "refuse"]))
+            policy = chance.choice(["displace", "displace", "retire", "refuse"])
+            begin = Op("begin", new, session=session, policy=policy)
             then = [Op("end", new)] if chance.random() < 0.3 else []
             programs.append([begin, *then])
         elif kind == "session" or not setup:
@@ -142,10 +143,14 @@ def test_every_history_can_be_explained(
 
         assert explanation(recorder.calls, world) is not None, "nothing explains\n" + listing(recorder.calls)
         check_promises(recorder, during)
-        overlapping += any(x.invoked < y.returned and y.invoked < x.returned for x, y in itertools.combinations(during, 2))
+        overlapping += any(overlap(x, y) for x, y in itertools.combinations(during, 2))
         recorder.stage.end_all()
 
     assert overlapping > rounds // 10, "the threads hardly met: the histories say little"
+
+
+def overlap(x: Call, y: Call) -> bool:
+    return x.invoked < y.returned and y.invoked < x.returned
 
 
 def check_promises(recorder: Recorder, calls: list[Call]) -> None:
@@ -162,6 +167,8 @@ def check_promises(recorder: Recorder, calls: list[Call]) -> None:
         assert len(answers) <= 1, listing(calls)
         assert len(ended) <= 1, listing(calls)
         assert not answers or token.outcome in (None, "cancelled"), listing(calls)
-        assert record is None or record.cause in ("parent", "displaced", "event") or (
-            (record.reason or "").startswith((f"{name}:", "session:"))
+        assert (
+            record is None
+            or record.cause in ("parent", "displaced", "event")
+            or ((record.reason or "").startswith((f"{name}:", "session:")))
         ), listing(calls)

@@ -87,7 +87,7 @@ def test_longer_grace_reaches_no_child_either(turn: Turn) -> None:
     ends = [stop.at + (60 if stop.grace_s is None else stop.grace_s) for stop in child._stops()]
     child.close()
 
-    assert [turn.kill_at()] == ends
+    assert turn.kill_at() == min(ends)
 
 
 def test_soft_then_cancel(turn: Turn) -> None:
@@ -156,9 +156,7 @@ def handling(fn: Callable[[], object]) -> Iterator[None]:
     ],
 )
 @pytest.mark.parametrize("nested", [False, True])
-def test_cancel_interrupted_by_a_handler_that_cancels(
-    turn: Turn, point: str, kinds: list[str], nested: bool
-) -> None:
+def test_cancel_interrupted_by_a_handler_that_cancels(turn: Turn, point: str, kinds: list[str], nested: bool) -> None:
     """A handler cancels while its own thread stands in cancel: no deadlock, the log's order decides (P7)."""
     _ = turn.token.event
     answers: list[turnctl.StopAnswer] = []

@@ -21,7 +21,7 @@ def turn() -> Iterator[Turn]:
 
 
 def test_cancel_then_end(turn: Turn) -> None:
-    """The stop enters while the end has not yet decided: accepted, cancelled, the event set before the end returns (P3)."""
+    """The stop enters before the end decides: accepted, cancelled, the event set before the end returns (P3)."""
     event = turn.token.event
     with held("turn.end.deciding", end_turn, turn) as ender:
         answer = turn.token.cancel("stop")

@@ -141,6 +141,19 @@ def alive(tag: str) -> list[int]:
     return sorted(found)
 
 
+def has_group(number: int) -> bool:
+    """Whether anybody lives in that process group, looked at often enough to see one that moves from pid to pid."""
+    for _ in range(20):
+        for name in os.listdir("/proc"):
+            try:
+                field = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            if name.isdigit() and int(field[2]) == number and field[0] != b"Z":
+                return True
+    return False
+
+
 def state_of(pid: int) -> str:
     """The letter of the process's state, empty if there is none."""
     try:

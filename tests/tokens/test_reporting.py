@@ -94,6 +94,24 @@ def test_report_with_a_survivor_claims_no_end() -> None:
     turn.report.validate()
 
 
+@pytest.mark.parametrize("stopped", [False, True])
+def test_report_takes_in_what_ends_later(stopped: bool) -> None:
+    """What had been given up and has ended since is not called alive any more."""
+    thing = Thing("slow", ends="never")
+    with turnctl.turn(grace=0) as turn:
+        own(turn, thing)
+        if stopped:
+            turn.stop()
+    before = turn.report
+    thing.finish()
+    after = turn.report
+
+    assert ("unproven", ("thing slow",)) == (before.execution, before.alive)
+    assert ("ended", ()) == (after.execution, after.alive)
+    assert ("cancelled, settled" if stopped else "completed") == after.state
+    assert ["abandoned"] == [a.state for a in after.activities]
+
+
 def test_report_is_plain_for_machines() -> None:
     """``as_dict`` can be written as JSON, intent, execution and effects apart."""
     with turnctl.turn("chat") as turn:

@@ -766,6 +766,18 @@ def test_report_of_a_parent_lists_its_nested_turns() -> None:
     assert all(a.ended_at is not None and a.ended_at >= a.started_at for a in found.values())
 
 
+def test_superseded_nested_turn_is_not_listed_as_completed() -> None:
+    """A child turn that lost its session without being stopped did not complete; its parent does not say so."""
+    with turnctl.turn() as outer, turnctl.turn("slot") as inner:
+        newer = Background(lambda: turnctl.turn("slot", on_busy="retire").begin()).result()
+    turnctl.end_turn(newer)
+    (found,) = outer.report.activities
+
+    assert "superseded" == inner.outcome
+    assert "completed" != found.state
+    assert found.ended_at is not None
+
+
 def test_root_waits_for_live_descendants() -> None:
     """A turn whose child turn still runs on another thread ends after it, and tells it to stop."""
     begun = threading.Event()

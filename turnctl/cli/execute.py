@@ -127,7 +127,7 @@ class Execution:
             say(text)
 
     def _members(self) -> list[tuple[str, int]]:
-        return [] if self._leader is None else members(self._leader)
+        return members(self._leader)
 
     def _tell_of_stop(self) -> None:
         """Runs on the turn's bridge thread, beside the ending itself."""

@@ -46,7 +46,7 @@ def _ending_of(args: list[str]) -> Ending:
     except BrokenPipeError:
         # the reader of a help text has seen enough; the interpreter must not try again
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return Ending.by(signal.SIGPIPE)
+        return Ending(1)
     except Exception as error:  # noqa: BLE001 - whatever it is, a person gets a line they can pass on
         from turnctl.cli.faults import tell_of_fault
 
@@ -67,6 +67,9 @@ def _tell_of_misuse(error: UsageError) -> None:
     elif isinstance(error, click.BadParameter) and error.param is not None:
         option = error.param.opts[-1]
         message = error.message if error.message.startswith(option) else f"{option}: {error.message}"
+        source = None if error.ctx is None else error.ctx.get_parameter_source(error.param.name or "")
+        if source is click.core.ParameterSource.ENVIRONMENT:
+            message += f" (it comes from the environment: {error.param.envvar})"
     path = "turnctl" if error.ctx is None else error.ctx.command_path
     complain(message[:1].lower() + message[1:].rstrip("."), f"{path} --help shows how it is used")
 

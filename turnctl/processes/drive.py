@@ -62,7 +62,17 @@ class Driven:
 
     def _go_on(self) -> None:
         if self.phase not in ("new", "over"):
+            self._attend()
+
+    def _attend(self) -> None:
+        """Drive, and hear signals meanwhile where this is the main thread."""
+        wakeup = self._wakeup
+        assert wakeup is not None
+        wakeup.listen()
+        try:
             self._drive()
+        finally:
+            wakeup.deafen()
 
     # -- requests --------------------------------------------------------------------------------------------
 

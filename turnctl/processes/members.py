@@ -45,13 +45,14 @@ class Members:
         self._numbers = {leader.pid}
         # which number had been given out last at the last look, and when that was
         self._mark: tuple[int | None, float] = (leader.pid, monotonic())
+        self._has_read = False
         #: members that have ended and became our children because this process adopts orphans
         self.adopted: set[int] = set()
 
     def read(self) -> list[Entry]:
         """What lives of the command now. Takes milliseconds. Raises ``OSError`` where nothing can be read."""
         mark, self._mark = self._mark, (last_pid(), monotonic())
-        table = _whole_table(self._mark[0])
+        table = self._table(mark)
         parents, groups, sessions = _index(table.values())
         again = [now for pid, before in self._known.items() if (now := table.get(pid)) and now.start == before.start]
         numbers = self._proved(again, mark)
@@ -63,6 +64,18 @@ class Members:
         found = _closure(queue, (parents, groups, sessions))
         self._numbers = {number for number in numbers if groups[number] or sessions[number]} | found.keys()
         return self._sort(found)
+
+    def _table(self, mark: tuple[int | None, float]) -> dict[int, Entry]:
+        """The part of the process table that matters: all of it, or soon after a look what was known and is new.
+
+        Whoever belongs to the command was known at the last look, or was born since and has a newer number.
+        """
+        last, at = mark
+        if not self._has_read or last is None or monotonic() - at > ROUND_S:
+            self._has_read = True
+            return _with_newest(read_table(), self._mark[0])
+        pids = {*self._known, *self._numbers, self._leader.pid}
+        return _with_newest({pid: entry for pid in pids if (entry := read_entry(pid)) is not None}, last)
 
     def _proved(self, again: list[Entry], mark: tuple[int | None, float]) -> set[int]:
         """The numbers that are still the command's (M1)."""
@@ -105,14 +118,13 @@ class Members:
         return False
 
 
-def _whole_table(last: int | None) -> dict[int, Entry]:
-    """The process table, ``last`` being the number given out before, with who was born while it was read.
+def _with_newest(table: dict[int, Entry], last: int | None) -> dict[int, Entry]:
+    """A reading of the table, with who was born since ``last`` was given out, the number before the reading.
 
     A process can be listed, have a child, and be gone when its turn to be read comes: then neither it nor the child,
     which came after the listing, would be seen. So the numbers given out since are looked at, until there are none;
     where they are not known or too many, the table is read once more.
     """
-    table = read_table()
     for _ in range(MOST_ROUNDS):
         now = last_pid()
         if now is None or last is None:

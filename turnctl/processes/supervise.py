@@ -24,6 +24,7 @@ from time import monotonic
 from turnctl import points
 from turnctl.errors import TurnOver
 from turnctl.processes.account import Account
+from turnctl.processes.attention import is_main
 from turnctl.processes.drive import Driven
 from turnctl.processes.ladder import Ladder
 from turnctl.processes.leader import Leader, reap_abandoned
@@ -44,6 +45,7 @@ DRAINING_S = 1.0
 DRAINING_BYTES = 8 * 1024 * 1024
 #: how often the status of a traced process is asked for, which its tracer may hold back
 TRACED_PAUSE_S = 0.05
+LEFT_OVER = "still running when the command had ended"
 
 
 class Supervision(Driven):
@@ -72,7 +74,7 @@ class Supervision(Driven):
         self._source = stdin
         self._keeps_leftovers = keeps_leftovers
         self._changed = changed
-        self._unwatch: Callable[[], None] | None = None
+        self._unwatch: Callable[[], object] = lambda: None
         self._deadline: float | None = None
         self._exited_at = 0.0
         self._taken_at_exit = 0
@@ -95,7 +97,7 @@ class Supervision(Driven):
 
     def _run(self) -> None:
         self._start()
-        self._unless_struck(self._drive)
+        self._unless_struck(self._attend)
 
     def launch(self) -> None:
         """Start the command on this thread and supervise it on one of its own."""
@@ -124,7 +126,7 @@ class Supervision(Driven):
 
     def _start(self) -> None:
         reap_abandoned()
-        self._wakeup = Wakeup()
+        self._wakeup = Wakeup(bytewise=is_main())
         try:
             self._activity = self._owner.admit(self)
         except BaseException:
@@ -153,8 +155,7 @@ class Supervision(Driven):
     def _close_unstarted(self, error: BaseException) -> None:
         self.phase = "over"
         self._activity.close("failed", f"could not be started: {error}")
-        if self._unwatch is not None:
-            self._unwatch()
+        self._unwatch()
         if self._wakeup is not None:
             self._wakeup.close()
 
@@ -259,9 +260,8 @@ class Supervision(Driven):
         if not left:
             self._finish([])
             return None
-        text = "still running when the command had ended"
         self._there = left
-        self.account.leftovers = tuple(self._tree.survivor(member, text) for member in left)
+        self.account.leftovers = tuple(self._tree.survivor(member, LEFT_OVER) for member in left)
         self._pump.finish()
         if not self._keeps_leftovers:
             return self._begin_ladder(now)
@@ -336,8 +336,7 @@ class Supervision(Driven):
         tree.close()
         if not leader.reap():
             leader.abandon()
-        if self._unwatch is not None:
-            self._unwatch()
+        self._unwatch()
         self.account.ended_at = monotonic()
         self._activity.close(*self.account.verdict(leader.returncode))
         self.phase = "over"

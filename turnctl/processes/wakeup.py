@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 
+from turnctl.processes.attention import Attention
+
 __all__ = ["Wakeup"]
 
 
@@ -16,20 +18,31 @@ class Wakeup:
     thread is in here goes through.
     """
 
-    __slots__ = ("_lock", "_read", "_write")
+    __slots__ = ("_attention", "_lock", "_read", "_write")
 
-    def __init__(self) -> None:
+    def __init__(self, *, bytewise: bool = False) -> None:
         self._lock = threading.RLock()
-        if hasattr(os, "eventfd"):
+        if hasattr(os, "eventfd") and not bytewise:
             self._read = self._write = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         else:
             self._read, self._write = os.pipe()
             os.set_blocking(self._read, False)
             os.set_blocking(self._write, False)
+        self._attention = Attention(self._write) if bytewise else None
 
     @property
     def fd(self) -> int:
         return self._read
+
+    def listen(self) -> None:
+        """Have signals wake the loop as well, where it was made ``bytewise``: an eventfd takes eight at a time."""
+        if self._attention is not None:
+            self._attention.begin()
+
+    def deafen(self) -> None:
+        """End what ``listen`` began. May be called twice."""
+        if self._attention is not None:
+            self._attention.end()
 
     def ring(self) -> None:
         """Make ``fd`` readable. Any thread; never blocks."""
@@ -48,6 +61,7 @@ class Wakeup:
             pass
 
     def close(self) -> None:
+        self.deafen()
         with self._lock:
             fds = {self._read, self._write}
             self._read = self._write = -1

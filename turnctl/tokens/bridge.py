@@ -46,6 +46,16 @@ class Bridge:
         self._watchers: dict[object, Callable[[], None]] = {}
         self._thread: threading.Thread | None = None
 
+    @property
+    def thread_name(self) -> str:
+        return f"turnctl-bridge-{self.name}"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its thread is there."""
+        thread = self._thread
+        return thread is not None and thread.is_alive()
+
     def ring(self) -> None:
         """Have the thread look again. Never blocks; does nothing without a thread."""
         self._queue.put(None)
@@ -82,7 +92,7 @@ class Bridge:
         """Start the thread once."""
         if self._gate.acquire(False):  # tried, never waited for
             try:
-                thread = threading.Thread(target=self._run, name=f"turnctl-bridge-{self.name}", daemon=True)
+                thread = threading.Thread(target=self._run, name=self.thread_name, daemon=True)
                 self._thread = thread
                 thread.start()
             except BaseException:

@@ -116,6 +116,15 @@ class TokenCore:
             for bell in list(parts.bells):
                 bell()
 
+    def _nudge(self) -> None:
+        """Wake every waiter here and below, to look again; changes nothing."""
+        found: list[TokenCore] = [self]
+        for token in found:
+            token._show()
+            parts = token._parts_now()
+            if parts is not None:
+                found.extend(kid for ref in list(parts.kids) if (kid := ref()) is not None)
+
     def _push(self, first: StopRecord, level: int, grace: float | None, inline: bool) -> None:
         """Carry the stop down the tree, then run inline callbacks. A loop: trees may be deeper than the stack."""
         self._show()

@@ -116,8 +116,8 @@ def finish(turn: TurnCore, proposed: Outcome) -> bool:
         try:
             # a stopped turn serves callbacks until here, so it has a bridge that says so from now on
             bridge = turn.bridge if token.cancelled else turn._bridge
-            if bridge is not None and not bridge.finish(_BRIDGE_WAIT_S):
-                turn._alive = (*turn._alive, f"thread turnctl-bridge-{turn.turn_id} (in a callback)")
+            if bridge is not None:
+                bridge.finish(_BRIDGE_WAIT_S)
         finally:
             points.reach("turn.end.leaving")
             _close_place(turn)
@@ -149,17 +149,13 @@ def _end_what_is_left(turn: TurnCore) -> BaseException | None:
                 # most likely a second Ctrl-C: the grace is spent, the rest is still ended
                 struck = struck or error
                 turn._hurry.append(new_record(type(error).__name__, None, "signal", "kill", None, turn.turn_id))
-    alive: list[str] = []
     for activity in turn.activities.all():
-        left = () if activity.owned is None else activity.owned.alive()
-        alive.extend(left)
-        if left:
+        if activity.owned is not None and activity.owned.alive():
             activity.close("abandoned", "still there when the turn was over")
         elif activity.owned is not None:
             activity.close("cancelled", "ended with the turn")
         else:
             activity.close("unknown", "its end was not reported before the turn was over")
-    turn._alive = (*turn._alive, *alive)
     return struck
 
 
@@ -167,6 +163,9 @@ def _close_place(turn: TurnCore) -> None:
     """Tell the parent's inventory how this turn ended."""
     if turn._place is not None:
         outcome = turn.token.outcome
-        turn._place.close(outcome if outcome in ("failed", "cancelled") else "completed")
+        if outcome == "superseded":
+            turn._place.close("unknown", "superseded: its session went to another turn while it ran")
+        else:
+            turn._place.close(outcome or "unknown")
 
 

@@ -24,12 +24,13 @@ def report_of(turn: TurnCore) -> TurnReport:
     record = token.record
     stop_took: float | None = None
     if record is not None and turn.over_at is not None:
-        stop_took = max(turn.over_at - record.wall_at, 0.0)
+        stop_took = max(turn.over_mono - record.at, 0.0)
+    alive = _alive(turn, over)
     return TurnReport(
         turn_id=turn.turn_id,
         session_id=turn.session_id,
         outcome=token.outcome,
-        execution=_execution(turn, over, any(p.survivors for p in processes)),
+        execution=_execution(turn, over, bool(alive) or any(p.survivors for p in processes)),
         started_at=turn.started_at,
         ended_at=turn.over_at,
         stop=record,
@@ -37,25 +38,29 @@ def report_of(turn: TurnCore) -> TurnReport:
         stop_took_s=stop_took,
         activities=tuple(a.record() for a in activities),
         processes=processes,
-        alive=turn._alive if over else _alive_now(turn),
+        alive=alive,
         notes=(*turn.notes, *_failed_callbacks(turn)),
     )
 
 
-def _execution(turn: TurnCore, over: bool, survivors: bool) -> Execution:
+def _execution(turn: TurnCore, over: bool, something_left: bool) -> Execution:
     if over:
-        return "unproven" if turn._alive or survivors else "ended"
+        return "unproven" if something_left else "ended"
     if turn.token.cancelled or turn.token.outcome is not None:
         return "stopping"
     return "running"
 
 
-def _alive_now(turn: TurnCore) -> tuple[str, ...]:
-    if not turn.token.cancelled and turn.token.outcome is None:
+def _alive(turn: TurnCore, over: bool) -> tuple[str, ...]:
+    """What still runs although it should not, asked now: what was given up may have ended since."""
+    if not over and not turn.token.cancelled and turn.token.outcome is None:
         return ()
-    return tuple(
-        name for a in turn.activities.all() if a.is_open and a.owned is not None for name in a.owned.alive()
-    )
+    activities = turn.activities.all()
+    found = [name for a in activities if a.owned is not None and (over or a.is_open) for name in a.owned.alive()]
+    bridge = turn._bridge
+    if bridge is not None and bridge.is_over and bridge.is_running:
+        found.append(f"thread {bridge.thread_name} (in a callback)")
+    return tuple(found)
 
 
 def _failed_callbacks(turn: TurnCore) -> list[str]:

@@ -77,10 +77,10 @@ class TurnCore:
         self.timeout_s = parse_duration(timeout, what="timeout", none=True)
         self.reason = reason
         self.activities = Activities(self.turn_id)
-        self.late_value: object = None
         self.notes: list[str] = []
         self.started_at = 0.0
         self.over_at: float | None = None
+        self.over_mono = 0.0
         self._on_busy: OnBusy = on_busy
         self._inherit = inherit
         self._given_event = event
@@ -99,7 +99,6 @@ class TurnCore:
         self._ending = False
         self._end_gate = allocate_lock()
         self._ender: int | None = None
-        self._alive: tuple[str, ...] = ()
 
     @property
     def bridge(self) -> Bridge:
@@ -109,6 +108,13 @@ class TurnCore:
             # setdefault is atomic, so two threads get the same one
             found = self._bridge = self.__dict__.setdefault("_one_bridge", Bridge(self.turn_id))
         return found
+
+    def _nudge(self) -> None:
+        """Have everything that is blocked in this turn look up, so that the main thread runs a handler that is due."""
+        if self._token is not None:
+            self._token._nudge()
+        release_all(self._over._waiters)
+        self._ring()
 
     def _ring(self) -> None:
         if self._bridge is not None:
@@ -339,6 +345,7 @@ class TurnCore:
         if self._adopted is not None:
             self._adopted.leave()
             self._adopted = None
+        self.over_mono = time.monotonic()
         self.over_at = wall()
         registry.leave(self)
         if self.session_id is not None:

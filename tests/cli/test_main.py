@@ -1,0 +1,141 @@
+"""The command itself: help, version, misuse and faults, each in a line or two, loading as little as it can."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from launch import call, clean_environment, turnctl_argv
+
+import turnctl
+from turnctl.cli.group import COMMANDS
+
+NEVER = ["psutil", "structlog", "asyncio", "logging", "sqlite3", "rich", "importlib.metadata", "json", "traceback"]
+NOT_FOR_HELP = [*NEVER, "subprocess", "attrs", "turnctl.turns", "turnctl.cli.run", "turnctl.cli.execute"]
+
+
+def loaded_by(tmp_path: Path, *args: str) -> set[str]:
+    """The modules that a call of turnctl loads, besides those of a bare interpreter."""
+    listing = tmp_path / "modules"
+    before = (
+        "import atexit, sys; bare = set(sys.modules)\n"
+        f"atexit.register(lambda: open({str(listing)!r}, 'w').write(repr(sorted(set(sys.modules) - bare))))"
+    )
+    ended = call(*args, before=before)
+
+    assert 0 == ended.status, ended
+    return set(json.loads(listing.read_text().replace("'", '"')))
+
+
+def test_help_shows_the_commands() -> None:
+    """Help goes to stdout and names every command with its summary."""
+    for flag in ("-h", "--help"):
+        status, out, err = call(flag)
+
+        assert (0, "") == (status, err)
+        assert all(f"{name}  {summary}" in out for name, (_, summary) in COMMANDS.items())
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_each_command_has_its_help(name: str) -> None:
+    """Help of a command begins with the summary that the list of commands shows for it, then the call, then examples."""
+    status, out, err = call(name, "--help")
+    lines = out.splitlines()
+
+    assert (0, "") == (status, err)
+    assert COMMANDS[name][1] == lines[0]
+    assert f"Usage: turnctl {name} [OPTIONS]" in lines[2]
+    assert lines.index("Examples:") < lines.index("Options:") < lines.index("Exit status:")
+
+
+def test_version_is_one_line() -> None:
+    """The version is one line on stdout."""
+    for flag in ("-V", "--version"):
+        assert (0, f"turnctl {turnctl.__version__}\n", "") == call(flag)
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"]])
+def test_help_and_version_are_lean(tmp_path: Path, args: list[str]) -> None:
+    """Help and version load no command, and nothing that a command would need."""
+    assert set() == loaded_by(tmp_path, *args) & set(NOT_FOR_HELP)
+
+
+def test_run_is_lean(tmp_path: Path) -> None:
+    """Running a command loads nothing that is for others: no logging, no event loop, no other process table."""
+    loaded = loaded_by(tmp_path, "run", "true")
+
+    assert "turnctl.processes.supervise" in loaded
+    assert set() == loaded & set(NEVER)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([], "no command was given; it has: run"),
+        (["rnu"], "there is no command 'rnu'; did you mean run?"),
+        (["fly"], "there is no command 'fly'; it has: run"),
+        (["--versoin"], "there is no option --versoin; did you mean --version?"),
+    ],
+)
+def test_misuse_is_told_with_a_hint(args: list[str], message: str) -> None:
+    """What turnctl does not know is an error with the nearest thing it knows, on stderr, with status 2."""
+    status, out, err = call(*args)
+
+    assert (2, "") == (status, out)
+    assert f"turnctl: error: {message}\nturnctl: hint: turnctl --help shows how it is used\n" == err
+
+
+def test_fault_before_the_start_is_one_line() -> None:
+    """A fault of ours before the command runs is one line and a hint, and status 125: nothing was run."""
+    status, out, err = call("run", "true", before="import turnctl.turns as t; t.Turn.run = lambda *a, **k: 1 / 0")
+
+    assert (125, "") == (status, out)
+    assert "turnctl: internal error: ZeroDivisionError: division by zero\n" in err
+    assert "turnctl: hint: " in err
+    assert "Traceback" not in err
+
+
+def test_fault_after_the_start_has_its_own_status() -> None:
+    """A fault after the command has run is told apart from one before: status 70."""
+    before = "import turnctl.cli.execute as e; e.Execution._account = lambda self: 1 / 0"
+
+    assert 70 == call("run", "true", before=before).status
+
+
+@pytest.mark.parametrize("how", ["option", "environment"])
+def test_traceback_only_if_asked_for(how: str) -> None:
+    """With --debug, or TURNCTL_DEBUG=1, a fault shows where it arose."""
+    args = ["--debug"] if how == "option" else []
+    env = {} if how == "option" else {"TURNCTL_DEBUG": "1"}
+    before = "import turnctl.turns as t; t.Turn.run = lambda *a, **k: 1 / 0"
+    err = call(*args, "run", "true", env=env, before=before).err
+
+    assert "turnctl: Traceback (most recent call last):" in err
+    assert err.splitlines()[-2].startswith("turnctl: internal error: ZeroDivisionError")
+
+
+def test_reader_of_help_may_leave() -> None:
+    """A help text whose reader has gone ends quietly, as other programs do."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        turnctl_argv("--help"), stdout=write, stderr=subprocess.PIPE, env=clean_environment(), timeout=30, check=False
+    )
+    os.close(write)
+
+    assert (1, b"") == (done.returncode, done.stderr)
+
+
+def test_interrupt_while_loading_is_quiet() -> None:
+    """Ctrl-C before anything has begun: dead of it, without a word."""
+    before = "import sys, os, signal\nclass Loading:\n" + (
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'click': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Loading())"
+    )
+
+    assert (-signal.SIGINT, "", "") == call("run", "true", before=before)

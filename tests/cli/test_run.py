@@ -1,0 +1,326 @@
+"""``turnctl run`` without a terminal: what the command gets, what is said, the status, and that nothing is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from commands import alive, nap
+from launch import call, clean_environment, finish, start, turnctl_argv
+from standins import until
+
+# -- what it is for -------------------------------------------------------------------------------------------
+
+
+def test_timeout_ends_the_whole_tree() -> None:
+    """A shell with a child in the background is gone soon after its timeout, and the status is 124."""
+    tag = nap()
+    began = time.monotonic()
+    status, out, err = call("run", "--timeout", "1s", "--", "bash", "-c", f"{tag} & {tag}")
+    took = time.monotonic() - began
+
+    assert 124 == status
+    assert 10 > took >= 1
+    assert [] == alive(tag)
+    assert "" == out
+    assert err.startswith("turnctl: stop accepted (timeout of 1 s passed)\n")
+    assert "turnctl: stopped by its deadline (timeout of 1 s passed) after" in err.splitlines()[-1]
+
+
+def test_stop_says_whom_it_waits_for() -> None:
+    """While it waits it names the processes and when they will be killed, and afterwards what was done."""
+    command = f"trap '' TERM; echo ready; {nap()} & wait"
+    err = call("run", "--timeout", "400ms", "--grace", "600ms", "--", "sh", "-c", command).err
+    lines = err.splitlines()
+
+    assert "turnctl: stop accepted (timeout of 0.4 s passed)" == lines[0]
+    assert lines[1].startswith("turnctl: waiting for 2 processes (sh ")
+    assert ", sleep " in lines[1]
+    assert lines[1].endswith(("SIGTERM first, KILL in 600ms", "SIGTERM first, KILL in 500ms"))
+    assert lines[2].endswith("2 processes ended, 2 needed SIGKILL, none found left")
+    assert 3 == len(lines)
+
+
+def test_leftovers_end_with_the_command() -> None:
+    """A command that ends and leaves a process behind keeps its status; the process is named and ended."""
+    tag = nap()
+    status, _, err = call("run", "--", "sh", "-c", f"{tag} & exit 3")
+
+    assert 3 == status
+    assert [] == alive(tag)
+    assert "turnctl: the command has ended and left 1 process (" in err
+    assert "turnctl: completed: 1 process ended, none found left" in err
+
+
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [("true", 0), ("exit 1", 1), ("exit 77", 77), ("exit 255", 255), ("kill -TERM $$", 143), ("kill -KILL $$", 137)],
+)
+def test_status_is_the_commands_own(script: str, status: int) -> None:
+    """A command that ends by itself gives its status, or 128 and the signal that ended it."""
+    assert status == call("run", "--", "sh", "-c", script).status
+
+
+def test_nothing_is_said_without_need() -> None:
+    """When the command ends by itself with nothing left, only it has written."""
+    assert (5, "out\n", "err\n") == call("run", "--", "sh", "-c", "echo out; echo err >&2; exit 5")
+
+
+def test_death_by_signal_is_named() -> None:
+    """A status over 128 is told apart from a signal: stderr names the signal that ended the command."""
+    assert "turnctl: the command was ended by SIGSEGV (status 139)\n" == call("run", "sh", "-c", "kill -SEGV $$").err
+    assert "" == call("run", "sh", "-c", "exit 139").err
+    assert "" == call("run", "sh", "-c", "kill -PIPE $$").err
+
+
+def test_quiet_says_nothing_of_a_stop() -> None:
+    """With -q a stop is not talked about; errors are."""
+    assert (124, "", "") == call("run", "-q", "--timeout", "200ms", "sleep", "60")
+    assert "command not found" in call("run", "-q", "no-such-command").err
+
+
+# -- what the command gets ------------------------------------------------------------------------------------
+
+
+def test_standard_streams_are_the_callers(tmp_path: Path) -> None:
+    """The command has the very descriptors 0 to 2 that turnctl was given, and nothing was read from the first."""
+    (tmp_path / "in").write_text("one\ntwo\n")
+    with open(tmp_path / "in") as stdin, open(tmp_path / "out", "w") as out, open(tmp_path / "err", "w") as err:
+        look = "import os; [print(os.fstat(fd).st_ino) for fd in (0, 1, 2)]; print(input())"
+        argv = turnctl_argv("run", sys.executable, "-c", look)
+        subprocess.run(argv, stdin=stdin, stdout=out, stderr=err, timeout=30, check=True)
+        numbers = [str(os.fstat(file.fileno()).st_ino) for file in (stdin, out, err)]
+
+    assert [*numbers, "one"] == (tmp_path / "out").read_text().split()
+
+
+def test_inherited_descriptors_are_passed_on(tmp_path: Path) -> None:
+    """What the caller left open reaches the command, as with a shell's <(...); nothing of turnctl does."""
+    (tmp_path / "text").write_text("from afar")
+    look = (
+        "import os, sys; fd = int(sys.argv[1]); print(sorted(int(n) for n in os.listdir('/proc/self/fd')));"
+        "print(os.read(fd, 99).decode())"
+    )
+    with open(tmp_path / "text") as file:
+        out = finish(start("run", sys.executable, "-c", look, str(file.fileno()), pass_fds=[file.fileno()])).out
+        # 3 is the listing itself
+        expected = f"{sorted([0, 1, 2, 3, file.fileno()])}\nfrom afar\n"
+
+    assert expected == out
+
+
+def test_words_after_the_command_are_its_own() -> None:
+    """Options end at the first operand, also without --: what follows belongs to the command."""
+    words = ["--timeout", "-q", "--", "", "a b", "-h"]
+    show = "import sys; print(sys.argv[1:])"
+
+    assert f"{words}\n" == call("run", sys.executable, "-c", show, *words).out
+    assert f"{words}\n" == call("run", "-q", "--", sys.executable, "-c", show, *words).out
+
+
+def test_folder_of_the_command(tmp_path: Path) -> None:
+    """-C chooses the folder of the command; the summary's path is still seen from the caller's."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "tool").write_text("#!/bin/sh\npwd\n")
+    (tmp_path / "there" / "tool").chmod(0o755)
+    ended = call("run", "-C", "there", "--summary", "s.json", "./tool", cwd=tmp_path)
+
+    assert (0, f"{tmp_path / 'there'}\n") == (ended.status, ended.out)
+    assert (tmp_path / "s.json").exists()
+
+
+def test_signal_that_asks_can_be_chosen() -> None:
+    """--signal says how a stop begins: by name, with SIG, or by number."""
+    for name in ("INT", "sigint", "2"):
+        script = "trap 'echo asked; exit 0' INT; while :; do sleep 0.01; done"
+        status, out, _ = call("run", "--timeout", "300ms", "--signal", name, "--", "bash", "-c", script)
+
+        assert (124, "asked\n") == (status, out)
+
+
+def test_options_have_twins_in_the_environment() -> None:
+    """An option can be given as TURNCTL_RUN_...; the option itself is stronger."""
+    env = {"TURNCTL_RUN_TIMEOUT": "200ms", "TURNCTL_RUN_GRACE": "0s"}
+
+    assert 124 == call("run", "sleep", "60", env=env).status
+    assert 0 == call("run", "--timeout", "none", "sleep", "0.3", env=env).status
+    bad = call("run", "true", env={"TURNCTL_RUN_TIMEOUT": "3"})
+    assert 2 == bad.status
+    assert "TURNCTL_RUN_TIMEOUT" in bad.err
+
+
+def test_status_survives_an_ignored_sigchld() -> None:
+    """A caller that ignores SIGCHLD, which loses statuses, does not make turnctl lose them."""
+    argv = ["sh", "-c", 'trap "" CHLD; exec "$@"', "sh", *turnctl_argv("run", "sh", "-c", "exit 9")]
+
+    assert 9 == subprocess.run(argv, env=clean_environment(), timeout=30, check=False).returncode
+
+
+# -- misuse ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([], "no command was given; say what to run, such as: turnctl run -- make test"),
+        (["--"], "no command was given; say what to run, such as: turnctl run -- make test"),
+        (["--timout", "3s", "true"], "there is no option --timout; did you mean --timeout?"),
+        (["-x", "true"], "there is no option -x"),
+        (["--timeout"], "option '--timeout' requires an argument"),
+        (["--timeout", "30", "true"], "--timeout '30' cannot be used: it has no unit; write it like 30s"),
+        (["--timeout", "-3s", "true"], "--timeout '-3s' cannot be used: it is negative; write it like 30s"),
+        (["--timeout", "0s", "true"], "--timeout '0s' cannot be used: it must be more than 0; write it like 500ms"),
+        (["--grace", "0", "true"], "--grace '0' cannot be used: it has no unit; write it like 0s"),
+        (["--grace", "none", "true"], "--grace 'none' cannot be used: a limit is needed here; write it like 30s"),
+        (["--signal", "TREM", "true"], "--signal: unknown signal 'TREM'; write it like TERM, SIGTERM or 15"),
+        (["--signal", "99", "true"], "--signal: unknown signal '99'; write it like TERM, SIGTERM or 15"),
+        (["-C", "no/where", "true"], "--chdir: there is no folder 'no/where'"),
+        (["-C", "/dev/null", "true"], "--chdir: '/dev/null' is not a folder"),
+        (["--summary", "-", "true"], "--summary: stdout belongs to the command, so the summary needs a file"),
+        (["--summary", "/no/where/s", "true"], "--summary: cannot write in /no/where: No such file or directory"),
+        (["--summary", "/", "true"], "--summary: / is a directory"),
+        (["--summary", "/dev/null", "true"], "--summary: /dev/null is not a regular file"),
+    ],
+)
+def test_misuse_runs_nothing(tmp_path: Path, args: list[str], message: str) -> None:
+    """Wrong use is status 2 with the reason and a hint, and nothing was run."""
+    if args and args[-1] == "true":
+        args = [*args[:-1], "touch", str(tmp_path / "ran")]
+    status, out, err = call("run", *args, cwd=tmp_path)
+
+    assert (2, "") == (status, out)
+    assert err.startswith(f"turnctl: error: {message}")
+    assert "\nturnctl: hint: turnctl" in err
+    assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("argv", "status", "message", "hint"),
+    [
+        (["no-such-command"], 127, "command not found: no-such-command", "bash -c 'no-such-command'"),
+        (["./no-such-file", "x"], 127, "command not found: ./no-such-file", "there is no such file, seen from "),
+        (["sleep 5"], 127, "command not found: 'sleep 5'", "turnctl run -- sleep 5"),
+        (["./lost"], 127, "cannot execute ./lost: its interpreter was not found", "head -1 "),
+        (["./plain"], 126, "cannot execute ./plain: Permission denied", "chmod +x ./plain"),
+        (["./folder"], 126, "cannot execute ./folder: Permission denied", "it is a folder"),
+        (["./unmarked"], 126, "cannot execute ./unmarked: Exec format error", "sh ./unmarked"),
+        (["./plain/tool"], 126, "cannot execute ./plain/tool: Not a directory", "ls -ld ./plain/tool"),
+    ],
+)
+def test_command_that_cannot_start(tmp_path: Path, argv: list[str], status: int, message: str, hint: str) -> None:
+    """What cannot be started has the status that shells give for it, the reason, and a way out."""
+    for name, text, mode in (
+        ("lost", "#!/no/such/interpreter\n", 0o755),
+        ("plain", "text\n", 0o644),
+        ("unmarked", "echo no first line\n", 0o755),
+    ):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(mode)
+    (tmp_path / "folder").mkdir()
+    ended = call("run", *argv, cwd=tmp_path)
+
+    assert (status, "") == (ended.status, ended.out)
+    assert f"turnctl: error: {message}\n" in ended.err
+    assert hint in ended.err.splitlines()[1]
+
+
+# -- the summary ----------------------------------------------------------------------------------------------
+
+
+def summary_of(tmp_path: Path, *args: str) -> dict[str, object]:
+    path = tmp_path / "summary.json"
+    call("run", "--summary", str(path), *args)
+    assert 0o600 == path.stat().st_mode & 0o777
+    assert [path] == list(tmp_path.iterdir())
+    found: dict[str, object] = json.loads(path.read_text())
+    return found
+
+
+def test_summary_is_the_report(tmp_path: Path) -> None:
+    """The file holds the report of the turn, the command and its status, and is its owner's alone."""
+    found = summary_of(tmp_path, "--", "sh", "-c", "exit 4")
+
+    assert "turnctl.turn/1" == found["schema"]
+    assert (["sh", "-c", "exit 4"], 4, None) == (found["command"], found["command_status"], found["command_signal"])
+    assert (4, None) == (found["exit_status"], found["exit_signal"])
+    assert "completed" == found["outcome"]
+
+
+def test_summary_of_a_stop(tmp_path: Path) -> None:
+    """After a stop it says why, and how the command ended, signal and status apart."""
+    found = summary_of(tmp_path, "--timeout", "200ms", "sleep", "60")
+
+    assert (None, "SIGTERM") == (found["command_status"], found["command_signal"])
+    assert (124, None) == (found["exit_status"], found["exit_signal"])
+    assert "deadline" == found["intent"]["record"]["cause"]  # type: ignore[index]
+    assert str(found["summary"]).startswith("stopped by its deadline")
+
+
+def test_summary_replaces_what_a_link_leads_to(tmp_path: Path) -> None:
+    """An old summary is replaced; a link to it stays a link."""
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    call("run", "--summary", str(tmp_path / "link"), "true")
+
+    assert (tmp_path / "link").is_symlink()
+    assert 0 == json.loads((tmp_path / "real").read_text())["exit_status"]
+
+
+def test_summary_that_fails_late_is_told(tmp_path: Path) -> None:
+    """A folder that goes away meanwhile loses the summary, not the status; stderr says so."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    status, _, err = call("run", "--summary", str(folder / "s"), "--", "sh", "-c", f"rmdir {folder}; exit 6")
+
+    assert 6 == status
+    assert "turnctl: error: the summary could not be written" in err
+
+
+# -- stderr that does not take what is said -------------------------------------------------------------------
+
+
+def test_full_stderr_hangs_nothing() -> None:
+    """Where nobody reads stderr the words are lost, and nothing waits for them."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    try:
+        while True:
+            os.write(write, b"x" * 4096)
+    except BlockingIOError:
+        pass
+    os.set_blocking(write, True)
+    argv = turnctl_argv("run", "--timeout", "200ms", "sleep", "60")
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, stderr=write, timeout=20, check=False)
+    os.close(read)
+    os.close(write)
+
+    assert 124 == done.returncode
+
+
+def test_closed_stderr_is_no_trouble() -> None:
+    """With stderr closed, or its reader gone, the status is right and nothing else is written to."""
+    argv = turnctl_argv("run", "--timeout", "200ms", "sleep", "60")
+    closed = subprocess.run(["sh", "-c", 'exec "$@" 2>&-', "sh", *argv], timeout=30, check=False)
+    process = start("run", "--timeout", "200ms", "sleep", "60")
+    assert process.stderr is not None
+    process.stderr.close()
+
+    assert 124 == closed.returncode
+    assert until(lambda: process.poll() is not None)
+    process.communicate()
+    assert 124 == process.returncode
+
+
+def test_names_cannot_move_the_cursor(tmp_path: Path) -> None:
+    """A process whose name holds control characters is shown without them."""
+    tool = tmp_path / "a\x1b[2Jb"
+    tool.symlink_to("/bin/sleep")
+    err = call("run", "--timeout", "300ms", "--grace", "0s", "--", str(tool), "60").err
+
+    assert "\x1b" not in err
+    assert "stopped by its deadline" in err
