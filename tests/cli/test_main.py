@@ -42,7 +42,7 @@ def test_help_shows_the_commands() -> None:
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_each_command_has_its_help(name: str) -> None:
-    """Help of a command begins with the summary that the list of commands shows for it, then the call, then examples."""
+    """Help of a command begins with the summary that the list of commands shows for it, and examples come first."""
     status, out, err = call(name, "--help")
     lines = out.splitlines()
 
@@ -132,10 +132,13 @@ def test_reader_of_help_may_leave() -> None:
 
 def test_interrupt_while_loading_is_quiet() -> None:
     """Ctrl-C before anything has begun: dead of it, without a word."""
-    before = "import sys, os, signal\nclass Loading:\n" + (
-        "    def find_spec(self, name, *_):\n"
-        "        if name == 'click': os.kill(os.getpid(), signal.SIGINT)\n"
-        "sys.meta_path.insert(0, Loading())"
-    )
+    before = """
+import os, signal
+class Loading:
+    def find_spec(self, name, *_):
+        if name == "click":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Loading())
+"""
 
     assert (-signal.SIGINT, "", "") == call("run", "true", before=before)

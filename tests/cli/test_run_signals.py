@@ -146,9 +146,10 @@ def test_signal_before_the_start_starts_nothing(tmp_path: Path, point: str, name
 def test_signal_while_loading_starts_nothing(tmp_path: Path) -> None:
     """The same while turnctl is still being loaded."""
     marker = tmp_path / "ran"
-    before = "import os, signal, turnctl.processes.terminal as t\n" + (
-        "t.Terminal.find = classmethod(lambda cls: os.kill(os.getpid(), signal.SIGTERM))"
-    )
+    before = """
+import os, signal, turnctl.processes.terminal as t
+t.Terminal.find = classmethod(lambda cls: os.kill(os.getpid(), signal.SIGTERM))
+"""
 
     assert -signal.SIGTERM == call("run", "touch", str(marker), before=before).status
     assert not marker.exists()
@@ -156,11 +157,14 @@ def test_signal_while_loading_starts_nothing(tmp_path: Path) -> None:
 
 def test_signal_after_the_end_changes_nothing() -> None:
     """A signal that comes when everything has ended finds the status decided; turnctl finishes in peace."""
-    before = (
-        "import os, signal, turnctl.cli.execute as e\nreal = e.Execution._account\n"
-        "def account(self):\n    os.kill(os.getpid(), signal.SIGTERM)\n    return real(self)\n"
-        "e.Execution._account = account"
-    )
+    before = """
+import os, signal, turnctl.cli.execute as e
+real = e.Execution._account
+def account(self):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return real(self)
+e.Execution._account = account
+"""
 
     assert 7 == call("run", "--", "sh", "-c", "exit 7", before=before).status
 

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from commands import alive, nap
+from launch import turnctl_argv
 from ptys import CTRL_BACKSLASH, CTRL_C, CTRL_D, CTRL_Z, Screen, Shell, on_terminal, program
 from standins import until
 
+# by the wake-up descriptor: a handler in Python may have to wait until a read that has just begun comes back
 COUNTER = """
-import os, signal, sys
+import os, select, signal
+signal.signal(signal.SIGINT, lambda *_: None)
+came, end = os.pipe()
+os.set_blocking(end, False)
+signal.set_wakeup_fd(end)
 count = 0
-def pressed(*_):
-    global count
-    count += 1
-    os.write(1, b"pressed %d\\n" % count)  # print may be interrupted by itself
-signal.signal(signal.SIGINT, pressed)
 print("ready", flush=True)
-for line in sys.stdin:
-    pass
+while True:
+    ready = select.select([came, 0], [], [])[0]
+    for _ in os.read(came, 99) if came in ready else b"":
+        count += 1
+        print("pressed", count, flush=True)
+    if 0 in ready and not os.read(0, 99):
+        break
 print("in all", count, flush=True)
 """
 
@@ -349,7 +356,8 @@ def test_command_in_a_pipeline_gets_the_terminal(shell: Shell) -> None:
 def test_script_keeps_reading_beside_it() -> None:
     """What a script without job control puts in the background does not take the terminal from the script."""
     tag = nap()
-    code = f"{on_terminal_words('run', '--', 'sh', '-c', f'echo ready; exec {tag}')} & read x; echo got $x; kill $!; wait $!"
+    job = shlex.join(turnctl_argv("run", "--", "sh", "-c", f"echo ready; exec {tag}"))
+    code = f"{job} & read x; echo got $x; kill $!; wait $!"
     with Screen(["sh", "-c", code]) as screen:
         screen.see("ready")
         screen.send("typed\n")
@@ -357,14 +365,6 @@ def test_script_keeps_reading_beside_it() -> None:
 
         assert 128 + signal.SIGTERM == screen.ended()
     assert [] == alive(tag)
-
-
-def on_terminal_words(*args: str) -> str:
-    import shlex
-
-    from launch import turnctl_argv
-
-    return shlex.join(turnctl_argv(*args))
 
 
 def test_ctrl_z_without_a_shell_does_nothing() -> None:

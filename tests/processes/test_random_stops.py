@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 
 import pytest
 from commands import FakeTurn, alive, nap
+from standins import until
 
 from turnctl.errors import CancelledError
 from turnctl.processes.command import run
 from turnctl.records.process import Completed
 
-# each of these can be found at this level: what leaves every session and loses its parent at once is not among them
+# each of these can be found at this level at any moment
 SHAPES = [
     "NAP; true",
     "NAP & NAP",
@@ -26,27 +28,39 @@ SHAPES = [
     "trap 'exit 0' TERM; NAP & wait",
     "trap \"(trap '' TERM; NAP; NAP) & exit 0\" TERM; while :; do sleep 0.01; done",
     "set -m; NAP & NAP & wait",
-    "setsid NAP & wait",
-    "setsid sh -c 'NAP & NAP' & wait",
-    "setsid sh -c 'trap \"\" TERM; NAP; NAP' & wait",
 ]
+#: and these once so many processes with their tag are there: a session is lost whose parent ends as it is born
+FORMED = {
+    "setsid NAP & wait": 2,
+    "setsid sh -c 'NAP & NAP' & wait": 4,
+    "setsid sh -c 'trap \"\" TERM; NAP; NAP' & wait": 3,
+    "setsid sh -c 'setsid NAP & wait' & NAP & wait": 4,
+}
+
+
+def stop_when_formed(owner: FakeTurn, tag: str, count: int, delay: float) -> None:
+    until(lambda: not count or len(alive(tag)) >= count)
+    time.sleep(delay)
+    owner.stop()
 
 
 def stop_some(rounds: int, seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(rounds):
-        tag, shape = nap(), rng.choice(SHAPES)
+        tag, shape = nap(), rng.choice([*SHAPES, *FORMED])
         delay, timeout = rng.choice([0, 0, 0.001, 0.003, 0.01, 0.05]), rng.choice([None, None, 0.02])
+        if shape in FORMED:
+            timeout = None
         told = f"{shape!r}, stopped after {delay} s, timeout {timeout}, seed {seed}"
         done: Completed | None
         with FakeTurn(rng.choice([0, 0.05, 0.2])) as owner:
-            timer = threading.Timer(delay, owner.stop)
-            timer.start()
+            stopper = threading.Thread(target=stop_when_formed, args=(owner, tag, FORMED.get(shape, 0), delay))
+            stopper.start()
             try:
                 done = run(owner, ["bash", "-c", shape.replace("NAP", tag)], timeout=timeout)
             except CancelledError as error:
                 done = error.partial
-            timer.join()
+            stopper.join()
             owner.end(0.05)
 
         assert [] == alive(tag), told

@@ -160,6 +160,9 @@ def _cancel(world: World, op: Op, pc: Any) -> Steps:
 
 
 def _set(world: World, op: Op, pc: Any) -> Steps:
+    if world.tokens[op.name].outcome is not None:
+        yield world, Done(None)  # nothing is told, so nothing has to be shown before
+        return
     world, _ = _stop(world, op.name, op._replace(cause="event", reason="event set", level="cancel", grace=None))
     yield _told(world, op.name, None)
 

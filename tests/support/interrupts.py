@@ -38,6 +38,7 @@ class Interruption:
     def _enter(self, frame: FrameType, event: str, arg: object) -> Any:
         if not frame.f_code.co_filename.startswith(HOME):
             return None
+        frame.f_trace = self._step  # before the next line, which has no effect in 3.13 without it
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
         self._count(frame)  # the entry of a function is such a place as well

@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 import termios
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,8 @@ class Screen(pexpect.spawn):  # type: ignore[misc]
 
     def __exit__(self, *_: object) -> None:
         for pid in session_of(self.pid):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         if not self.ptyproc.terminated:
             self.ptyproc.wait()
         self.close()

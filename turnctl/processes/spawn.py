@@ -105,7 +105,7 @@ def _undo(popen: subprocess.Popen[Any]) -> None:
 
 
 def undo(started: Started) -> None:
-    """End a command that was only just started, and close our ends of its pipes."""
+    """End a command that was only just started, with its group, and close our ends of its pipes."""
     for fd in started[1:]:
         if fd is not None:
             os.close(fd)
@@ -113,10 +113,16 @@ def undo(started: Started) -> None:
 
 
 def _kill_child(pid: int) -> None:
+    # our child, which nobody has reaped, so that the number is no other group's either; there is no group yet where the
+    # child had not come so far
+    for kill in (os.killpg, os.kill):
+        try:
+            kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
     try:
-        os.kill(pid, signal.SIGKILL)  # our child, and nobody has reaped it
         os.waitpid(pid, 0)
-    except (ProcessLookupError, ChildProcessError):
+    except ChildProcessError:
         pass  # the program reaps every child by itself
 
 

@@ -33,6 +33,7 @@ from turnctl.processes.spawn import Started, start, undo
 from turnctl.processes.spec import Spec
 from turnctl.processes.table import Entry
 from turnctl.processes.tree import Tree, is_still
+from turnctl.processes.undisturbed import Undisturbed
 from turnctl.processes.wakeup import Wakeup
 from turnctl.records.process import ProcessOutcome
 from turnctl.tokens.activities import Activity, Owner
@@ -43,7 +44,7 @@ SILENCE_S = 0.2
 DRAINING_S = 1.0
 #: what leftovers may add to the output after the main process has ended
 DRAINING_BYTES = 8 * 1024 * 1024
-#: how often the status of a traced process is asked for, which its tracer may hold back
+#: between two looks at a traced process, whose status its tracer may hold back
 TRACED_PAUSE_S = 0.05
 LEFT_OVER = "still running when the command had ended"
 
@@ -109,9 +110,7 @@ class Supervision(Driven):
             raise
 
     def _unless_struck(self, work: Callable[[], None]) -> None:
-        """Do ``work``; if an exception strikes, end the command before it goes on. A second one kills at
-        once.
-        """
+        """Do ``work``; if an exception strikes, end the command before it goes on. A second one kills at once."""
         try:
             work()
         except BaseException:
@@ -133,18 +132,21 @@ class Supervision(Driven):
             self._wakeup.close()
             raise
         started: Started | None = None
+        quiet = Undisturbed()
         try:
             points.reach("processes.run.admitted")
             self._unwatch = self._owner.watch(self._on_bell)
             self._refuse_if_stopped()
+            quiet.begin()
             started = start(self.spec)
             self._take_over(started, self._wakeup)
         except BaseException as error:
             if started is not None:
                 undo(started)
             self._close_unstarted(error)
+            quiet.end()
             raise
-        self._unless_struck(self._announce)
+        self._unless_struck(lambda: self._announce(quiet))
 
     def _refuse_if_stopped(self) -> None:
         if self._is_stop_wanted():
@@ -177,7 +179,8 @@ class Supervision(Driven):
         self._leader = leader
         self.phase = "running"
 
-    def _announce(self) -> None:
+    def _announce(self, quiet: Undisturbed) -> None:
+        quiet.end()
         points.reach("processes.run.spawned")
         if self.spec.on_start is not None:
             self.spec.on_start(self._tree.leader.pid)
@@ -376,8 +379,6 @@ class Supervision(Driven):
     def _tell(self) -> None:
         if self._changed is not None:
             self._changed()
-
-    # -- what the owner asks ---------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:

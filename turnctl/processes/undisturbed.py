@@ -1,0 +1,53 @@
+"""Holding Python signal handlers back while a process is born, so that none of them raises where its pid would be lost.
+
+Between the return of the fork and the next bytecode, which stores the pid, the interpreter runs handlers that are due.
+Python's own for Ctrl-C raises there; the child then lives on and nobody knows of it. A signal mask would do, but the
+child inherits it; another thread would do, but costs a tenth of a millisecond for each command.
+
+Only Python handlers are held, on the main thread, for the fork and exec alone; the signals that came meanwhile are
+handed to them afterwards, in order. Signals without a Python handler do what they always do.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from turnctl.processes.attention import is_main
+
+__all__ = ["Undisturbed"]
+
+
+class Undisturbed:
+    """In force from ``begin`` to ``end``; ``end`` runs what was held back, and lets it raise."""
+
+    __slots__ = ("_came", "_held")
+
+    def __init__(self) -> None:
+        self._held: dict[int, Callable[[int, FrameType | None], Any]] = {}
+        self._came: list[tuple[int, FrameType | None]] = []
+
+    def begin(self) -> None:
+        """Hold the handlers of this process; nothing off the main thread, where no handler runs."""
+        if not is_main():
+            return
+        for number in signal.valid_signals():
+            handler = signal.getsignal(number)
+            if callable(handler):
+                self._held[number] = handler
+                signal.signal(number, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._came.append((number, frame))
+
+    def end(self) -> None:
+        """Put the handlers back and run them for what came. May be called twice; raises what they raise."""
+        held, self._held = self._held, {}
+        for number, handler in held.items():
+            if signal.getsignal(number) == self._note:
+                signal.signal(number, handler)
+        while self._came:
+            number, frame = self._came.pop(0)
+            held[number](number, frame)
