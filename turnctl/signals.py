@@ -83,7 +83,7 @@ class SignalStops:
         self._turn = turn
         self._raises = raises
         self._before: dict[int, Handler] = {}
-        self._presses: dict[str, int] = {}
+        self._presses: dict[str, list[object]] = {}
         self._pid = os.getpid()
         self._ear: _Ear | None = None
         if threading.current_thread() is not threading.main_thread():
@@ -142,9 +142,14 @@ class SignalStops:
             return
         pressed = False
         targets = self._targets()
-        self._presses = {t.turn_id: self._presses.get(t.turn_id, 0) for t in targets}
+        for turn_id in set(self._presses).difference(t.turn_id for t in targets):
+            self._presses.pop(turn_id, None)
         for turn in targets:
-            press = self._presses[turn.turn_id] = self._presses[turn.turn_id] + 1
+            # the place in a list that only grows: a press that interrupts this one takes a place of its own
+            mine = object()
+            places = self._presses.setdefault(turn.turn_id, [])
+            places.append(mine)
+            press = places.index(mine) + 1
             if press <= 2:
                 pressed = True
                 turn.cancel(

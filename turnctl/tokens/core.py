@@ -57,6 +57,14 @@ class TokenCore:
     # -- a stop -----------------------------------------------------------------------------------------------
 
     def _enter(self, record: StopRecord, *, inline: bool = True) -> StopAnswer:
+        try:
+            return self._enter_undisturbed(record, inline)
+        except BaseException:
+            # a raising handler, or an exception thrown into this thread: what was entered is still made visible (T4)
+            self._settle(inline=inline)
+            raise
+
+    def _enter_undisturbed(self, record: StopRecord, inline: bool) -> StopAnswer:
         log = self._log
         count = len(log)
         if count == 0 or (count == 1 and type(log[0]) is Parts):

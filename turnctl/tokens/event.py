@@ -137,8 +137,13 @@ class TurnEvent(threading.Event):
             token.cancel(cause="event", reason="event set")
 
     def _raise_flag(self) -> None:
-        self._flag = True
-        release_all(self._waiters)  # E2
+        try:
+            self._flag = True
+            release_all(self._waiters)  # E2
+        except BaseException:
+            # cut short by a raising handler or an exception thrown into this thread: nobody stays parked
+            release_all(self._waiters)
+            raise
 
     def _retire(self) -> None:
         """Make every later ``set`` a no-op and let untimed waiters go."""
