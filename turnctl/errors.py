@@ -61,9 +61,7 @@ class CancelledError(BaseException):
         return (_rebuild_cancelled, (self.args[0] if self.args else "", self.record, self.partial))
 
 
-def _rebuild_cancelled(
-    message: str, record: StopRecord | None, partial: Completed | None
-) -> CancelledError:
+def _rebuild_cancelled(message: str, record: StopRecord | None, partial: Completed | None) -> CancelledError:
     return CancelledError(message, record=record, partial=partial)
 
 

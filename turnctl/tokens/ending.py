@@ -167,5 +167,3 @@ def _close_place(turn: TurnCore) -> None:
             turn._place.close("unknown", "superseded: its session went to another turn while it ran")
         else:
             turn._place.close(outcome or "unknown")
-
-

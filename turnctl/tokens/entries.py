@@ -113,9 +113,7 @@ def new_record(
     return StopRecord(cause, level, time.monotonic(), wall(), reason, by, seconds, None, source)
 
 
-def answer(
-    log: list[Entry], record: StopRecord | None, turn_id: str | None, session_id: str | None
-) -> StopAnswer:
+def answer(log: list[Entry], record: StopRecord | None, turn_id: str | None, session_id: str | None) -> StopAnswer:
     """What ``record``'s place in the log means; None for a request that was not entered because nothing could
     change any more."""
     first: StopRecord | None = None

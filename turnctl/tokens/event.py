@@ -187,9 +187,7 @@ class TurnEvent(threading.Event):
         self._waiters.clear()
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TokenMisuse(
-            f"{self!r} cannot be pickled: it lives in one process; pass the turn id and stop by that"
-        )
+        raise TokenMisuse(f"{self!r} cannot be pickled: it lives in one process; pass the turn id and stop by that")
 
     def __copy__(self) -> TurnEvent:
         return self

@@ -18,9 +18,7 @@ def report_of(turn: TurnCore) -> TurnReport:
     token = turn.token
     over = turn.is_over
     activities = turn.activities.all()
-    processes = tuple(
-        outcome for a in activities if a.owned is not None and (outcome := a.owned.outcome()) is not None
-    )
+    processes = tuple(outcome for a in activities if a.owned is not None and (outcome := a.owned.outcome()) is not None)
     record = token.record
     stop_took: float | None = None
     if record is not None and turn.over_at is not None:

@@ -126,9 +126,7 @@ def stop(
     if expected_turn is not None and turn.turn_id != expected_turn:
         answer = StopAnswer("refused", None, None, "retired", expected_turn, session_id)
         return answer if wait is None else StopResult(answer, None, True)
-    return stop_turn(
-        turn, reason=reason, by=by, cause=cause, soft=soft, kill=kill, grace=grace, wait=wait
-    )
+    return stop_turn(turn, reason=reason, by=by, cause=cause, soft=soft, kill=kill, grace=grace, wait=wait)
 
 
 def stop_turn(
@@ -157,9 +155,7 @@ def stop_turn(
     return StopResult(answer, report_of(turn), over)
 
 
-def _check_stop(
-    *, soft: bool, kill: bool, grace: float | str | None, wait: float | str | None
-) -> float | None:
+def _check_stop(*, soft: bool, kill: bool, grace: float | str | None, wait: float | str | None) -> float | None:
     """Refuse a misuse before anything is looked up or changed; the wait in seconds."""
     if soft and kill:
         raise BadArgument("a stop is soft or kill, not both")
@@ -178,9 +174,7 @@ def stop_all(
 ) -> list[StopAnswer]:
     """Stop every turn of this process; one answer each. Never blocks; safe in a signal handler."""
     new_record(reason, by, cause, level, grace, None)  # a misuse is told also when nothing runs
-    return [
-        turn.cancel(reason, by=by, cause=cause, level=level, grace=grace) for turn in registry.all_turns()
-    ]
+    return [turn.cancel(reason, by=by, cause=cause, level=level, grace=grace) for turn in registry.all_turns()]
 
 
 def shutdown(reason: str = "shutdown", *, grace: float | str | None = None) -> list[StopAnswer]:

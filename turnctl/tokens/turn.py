@@ -180,9 +180,7 @@ class TurnCore:
     def token(self) -> TurnToken:
         """The turn's one token. Raises ``TurnctlError`` before begin."""
         if self._token is None:
-            raise TurnctlError(
-                f"turn {self.turn_id} has not begun; enter it with `with`, or use turnctl.begin_turn()"
-            )
+            raise TurnctlError(f"turn {self.turn_id} has not begun; enter it with `with`, or use turnctl.begin_turn()")
         return self._token
 
     @property
