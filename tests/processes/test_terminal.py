@@ -127,10 +127,10 @@ def test_hang_up_makes_everything_do_nothing() -> None:
     """Once the terminal has gone away nothing raises, and nothing is claimed."""
     code = """
 import pathlib
-signal.signal(signal.SIGHUP, lambda *_: None)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
 modes = terminal.modes()
 say("ready")
-signal.pause()
+signal.sigwait([signal.SIGHUP])
 terminal.take(); terminal.set_modes(modes)
 found = (terminal.foreground(), terminal.is_ours(), terminal.modes(), terminal.give(os.getpid()))
 pathlib.Path(sys.argv[1]).write_text(repr(found))

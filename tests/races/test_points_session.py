@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from holding import begun, held, leave_now
-from standins import Background, Thing, is_parked
+from standins import Background, Thing, is_parked, until
 
 import turnctl
-from turnctl import Turn, end_turn, stop
+from turnctl import Turn, end_turn, points, stop
+from turnctl.tokens import registry
 
 _names = itertools.count()
 
@@ -198,6 +199,31 @@ def test_late_end_that_overlaps_the_displacement(session: str, old: Turn) -> Non
     assert (True, True) == shown
 
 
+class _Slowly(dict[str, Any]):
+    """A table in which a thread stands still before it makes an entry."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        points.reach("test.table.entering")
+        super().__setitem__(key, value)
+
+
+def test_end_that_overlaps_the_displacement(session: str, old: Turn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old turn ends while the newer one moves it to the draining ones: it is over, and found no more (P2, P4)."""
+    monkeypatch.setattr(registry, "draining", _Slowly())
+    newer = turnctl.turn(session)
+    with held("test.table.entering", newer.begin) as beginner:
+        ender = Background(end_turn, old)
+        until(lambda: not ender.is_running, within=0.5)  # it may have to wait for the other one
+        beginner.result()
+        ender.result()
+    by_id, found = stop(turn_id=old.turn_id), old in registry.all_turns()
+    leave_now(newer)
+
+    assert old.is_over
+    assert ("refused", "no_turn") == (by_id.kind, by_id.why)
+    assert not found
+
+
 @pytest.mark.parametrize("policy", ["displace", "retire", "refuse", "wait"])
 @pytest.mark.parametrize("nested", [False, True])
 def test_begin_in_a_session_that_an_enclosing_frame_holds(session: str, policy: Any, nested: bool) -> None:
@@ -270,8 +296,6 @@ def test_stop_of_a_turn_that_waits_for_its_slot(session: str, old: Turn) -> None
 
 def test_begin_while_the_process_shuts_down(session: str) -> None:
     """A turn that begins while shutdown runs is either stopped by it or refused, never neither (P2)."""
-    from turnctl.tokens import registry
-
     newer = turnctl.turn(session)
     try:
         with held("turn.begin.registered", newer.begin) as beginner:

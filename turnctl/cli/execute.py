@@ -65,7 +65,7 @@ class Execution:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or the status would be lost
         terminal = Terminal.find()
         if terminal is not None:
-            self._foreground = Foreground(terminal, is_stopping=lambda: self._turn.stopping, quiet=self._plan.quiet)
+            self._foreground = Foreground(terminal, is_stopping=self._is_stopping, quiet=self._plan.quiet)
         with Waker(self._turn), Presses(self._turn, self._leave, quiet=self._plan.quiet):
             is_restored = False
             try:
@@ -81,6 +81,10 @@ class Execution:
     def is_started(self) -> bool:
         """Whether the command has run, if only for a moment."""
         return self._leader is not None
+
+    def _is_stopping(self) -> bool:
+        turn = self._turn
+        return turn._token is not None and (turn.stopping or turn.outcome is not None)
 
     def _run_command(self) -> Completed:
         plan = self._plan

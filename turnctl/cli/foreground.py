@@ -30,6 +30,7 @@ from turnctl.processes.terminal import Terminal
 
 __all__ = ["Foreground"]
 
+_KEYS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGTSTP)
 _WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
 _PRESSES_THAT_STOP = 3
 _WITHIN_S = 2.0
@@ -54,8 +55,13 @@ class Foreground:
         self._sentinel = Sentinel.start() if self._may_hold else None
         self._reader: threading.Thread | None = None
         self._before = {
-            signal.SIGCHLD: signal.signal(signal.SIGCHLD, self._on_child),
-            signal.SIGCONT: signal.signal(signal.SIGCONT, self._on_continued),
+            number: signal.signal(number, handler)
+            for number, handler in (
+                (signal.SIGCHLD, self._on_child),
+                (signal.SIGCONT, self._on_continued),
+                (signal.SIGTSTP, self._on_stop_key),
+            )
+            if signal.getsignal(number) is not signal.SIG_IGN
         }
 
     def _is_shared(self) -> bool:
@@ -79,7 +85,7 @@ class Foreground:
 
     def _claim(self) -> None:
         """Take the foreground for the command: called in the child, before it becomes the command (F1)."""
-        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        for number in _KEYS:
             # ours would swallow a key that is pressed before the command is loaded
             if callable(signal.getsignal(number)):
                 signal.signal(number, signal.SIG_DFL)
@@ -112,11 +118,14 @@ class Foreground:
             self._terminal.take()
 
     def _go_on(self) -> None:
-        """Continue the command's group, as long as its number is certainly its own."""
+        self._signal_command(signal.SIGCONT)
+
+    def _signal_command(self, number: int) -> None:
+        """Send to the command's group, as long as its number is certainly its own."""
         assert self._command is not None
         try:
             os.waitid(os.P_PID, self._command, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            os.killpg(self._command, signal.SIGCONT)
+            os.killpg(self._command, number)
         except (ChildProcessError, ProcessLookupError, PermissionError):
             pass  # over, or all of it belongs to another user
 
@@ -172,8 +181,30 @@ class Foreground:
         # not SIGSTOP: if our shell has gone meanwhile, the kernel drops these, and we go on
         number = number if number in _WANTS_TERMINAL else signal.SIGTSTP
         # the whole of our job, as the key would have done: the shell waits for the script that called us, not for us
-        os.kill(0, number)
+        self._stop_by(number, 0)
         self._resume(hand_over=was_handed or number in _WANTS_TERMINAL, modes=modes if was_handed else None)
+
+    def _stop_by(self, number: int, target: int) -> None:
+        """Stop ourselves, or with 0 our job; comes back when somebody has continued us."""
+        before = signal.signal(number, signal.SIG_DFL)
+        os.kill(target, number)
+        signal.signal(number, before)
+
+    def _on_stop_key(self, _number: int, _frame: FrameType | None) -> None:
+        """Ctrl-Z where we hold the foreground, or a SIGTSTP from elsewhere: the command is stopped with us."""
+        if self._is_busy or self._is_stopping() or self._terminal.shell_group() is None:
+            return
+        self._is_busy = True
+        try:
+            was_handed = self._is_handed
+            if self._command is not None:
+                self._signal_command(signal.SIGTSTP)
+                self._take_back()
+            self._stop_by(signal.SIGTSTP, os.getpid())
+            if self._command is not None:
+                self._resume(hand_over=was_handed, modes=None)
+        finally:
+            self._is_busy = False
 
     def _on_continued(self, _number: int, _frame: FrameType | None) -> None:
         """Somebody stopped and continued us, not the command: the shell has had the terminal in between."""

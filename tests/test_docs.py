@@ -1,0 +1,37 @@
+"""The documents name what exists, and each promise is named by a test."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page_names_files_that_exist(page: Path) -> None:
+    """A link and a path in a document lead somewhere."""
+    text = page.read_text(encoding="utf-8")
+    links = [page.parent / link for link in re.findall(r"\]\(([^)#:]+)\)", text)]
+    paths = [ROOT / path for path in re.findall(r"`((?:tests|docs|bin|turnctl)/[\w./-]+)`", text)]
+
+    assert [] == [str(path) for path in [*links, *paths] if not path.exists()]
+
+
+def test_each_promise_is_named_by_a_test() -> None:
+    """The table of promises and the tests know of each other."""
+    table = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    kept = {int(number) for number in re.findall(r"^\| P(\d+) \|", table, re.MULTILINE)}
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    named = {int(n) for n in re.findall(r"(?:promise |\bP|and )(\d+)\b", tests)}
+
+    assert len(kept) >= 12
+    assert set() == kept - named
+
+
+def test_readme_is_one_screen_and_a_bit() -> None:
+    """A newcomer reads it to the end."""
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 120
