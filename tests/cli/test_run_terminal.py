@@ -400,6 +400,53 @@ def test_script_keeps_reading_beside_it() -> None:
     assert [] == alive(tag)
 
 
+def test_reader_in_a_scripts_background_says_so() -> None:
+    """What cannot have the terminal stays stopped, turnctl says so, and its timeout ends it all the same."""
+    job = shlex.join(turnctl_argv("run", "--timeout", "1s", "--", "sh", "-c", "read x </dev/tty"))
+    with Screen(["sh", "-c", f"{job} & wait $!"]) as screen:
+        screen.see("turnctl: the command was stopped by SIGTTIN and waits for SIGCONT")
+
+        assert 124 == screen.ended()
+
+
+def test_stop_from_elsewhere_is_seen_by_the_shell(shell: Shell, tmp_path: Path) -> None:
+    """A command that is stopped by SIGSTOP is a stopped job to the shell, and fg continues it."""
+    tag = nap()
+    shell.line(f"turnctl run -- {program(tmp_path, SLEEPER)} '{tag}'")
+    shell.see("ready")
+    os.kill(shell.foreground, signal.SIGSTOP)
+    stopped = shell.prompt()
+    shell.line("fg")
+    assert until(lambda: not shell.is_in_front() and state_of(shell.foreground) == "S")
+    shell.send(CTRL_C)
+    shell.prompt()
+
+    assert "Stopped" in stopped
+    assert 128 + signal.SIGINT == shell.exit_status()
+
+
+def test_nested_ones_pass_keys_on(shell: Shell, tmp_path: Path) -> None:
+    """turnctl in turnctl in turnctl: a press reaches the innermost command, and what it ignores stops them all."""
+    tag = nap()
+    nested = "turnctl run -- " * 3
+    shell.line(f"{nested} {program(tmp_path, SLEEPER)} '{tag}'")
+    shell.see("ready")
+    shell.send(CTRL_C)
+    plain = shell.prompt()
+    first = shell.exit_status()
+    (tmp_path / "out").touch()
+    shell.line(f"{nested} sh -c 'trap \"\" INT; echo ready; {tag}' >{tmp_path}/out")
+    assert until(lambda: "ready" in (tmp_path / "out").read_text())
+    shell.send(CTRL_C)
+    shown = shell.prompt()
+
+    assert "turnctl" not in plain
+    assert "stop accepted (Ctrl-C)" in shown
+    assert 128 + signal.SIGINT == first == shell.exit_status()
+    assert [] == alive(tag)
+    assert_normal(shell)
+
+
 def test_ctrl_z_without_a_shell_does_nothing() -> None:
     """Where no shell could continue it, Ctrl-Z does what it does to any such job: nothing."""
     with on_terminal("run", "cat") as screen:

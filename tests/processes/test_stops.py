@@ -210,7 +210,7 @@ def test_killed_command_never_reports_exit_0(owner: FakeTurn, gate: Gate) -> Non
 
 
 def test_group_that_outlives_its_leader_ends(owner: FakeTurn, gate: Gate) -> None:
-    """When the main process ends on TERM and its child does not, the ladder goes on until the child is gone."""
+    """When the main process ends on TERM and its child does not, the ladder goes on until it is gone (promise 13)."""
     tag = nap()
     partial = stopped(
         owner, gate, f"(trap '' TERM; echo > {gate}; {tag}; {tag}) & trap 'exit 5' TERM; wait", grace_s=0.3

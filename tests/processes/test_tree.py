@@ -60,7 +60,7 @@ def stranger() -> subprocess.Popen[bytes]:
 
 
 def test_recycled_pid_is_not_signalled() -> None:
-    """A process that has the pid of a member but another start is left alone."""
+    """A process that has the pid of a member but another start is left alone (promise 11)."""
     with tree_of("NAP; true", 2) as (tree, _), stranger() as other:
         entry = read_entry(other.pid)
         assert entry is not None

@@ -217,8 +217,10 @@ FAULTS = {
         "_raise_flag",
         marked=(("self._flag = True", 'self._flag = True\nreach("mutant.setter")'),),
         broken=(
-            ("self._flag = True", "pass"),
-            ("release_all(self._waiters)", 'release_all(self._waiters)\nreach("mutant.setter")\nself._flag = True'),
+            (
+                "self._flag = True\nrelease_all(self._waiters)",
+                'release_all(self._waiters)\nreach("mutant.setter")\nself._flag = True',
+            ),
         ),
     ),
     "the tripping token's two lines swapped": Fault(
@@ -237,7 +239,7 @@ FAULTS = {
     "the same on the short way": Fault(
         lambda within: wait_while_a_token_trips(within, soft_first=False),
         core.TokenCore,
-        "_enter",
+        "_enter_undisturbed",
         marked=(),
         broken=(
             ('self.cancelled = True\npoints.reach("token.cancel.flagged")', "pass"),
@@ -250,7 +252,7 @@ FAULTS = {
     "parts looked for before the flag is stored": Fault(
         wait_on_a_token_that_nobody_waited_on,
         core.TokenCore,
-        "_enter",
+        "_enter_undisturbed",
         marked=(('if record.level != "soft":', 'reach("mutant.flag")\nif record.level != "soft":'),),
         broken=(
             (
@@ -346,7 +348,7 @@ FAULTS = {
     "an answer that leaves showing the stop to the one before": Fault(
         second_canceller_while_the_first_is_held,
         core.TokenCore,
-        "_enter",
+        "_enter_undisturbed",
         marked=(),
         broken=(
             (

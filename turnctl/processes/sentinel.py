@@ -25,7 +25,10 @@ from typing import Literal
 
 from turnctl.processes.table import read_table
 
-__all__ = ["Reaction", "Sentinel", "helpers", "reaction"]
+__all__ = ["NAME", "Reaction", "Sentinel", "helpers", "reaction"]
+
+#: what a process table shows of it
+NAME = "turnctl-keys"
 
 _JOINING_S = 1.0
 _KEYS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
@@ -109,7 +112,7 @@ def _stand(report: int, joined: int, life: int) -> None:
     """The whole life of the sentinel; never returns."""
     try:
         _close_all_but(report, joined, life)
-        _name_ourselves("turnctl-keys")
+        _name_ourselves(NAME)
         start_new_thread(_obey, (joined, life))
         while True:
             number = _next_key()

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from turnctl.processes.sentinel import NAME as SENTINEL
 from turnctl.processes.table import read_entry, read_table
 
 __all__ = ["Terminal"]
@@ -153,7 +154,7 @@ class Terminal:
         while pid in table and pid not in above:
             above.add(pid)
             pid = table[pid].ppid
-        group = (entry for entry in table.values() if entry.pgrp == self._group)
+        group = (entry for entry in table.values() if entry.pgrp == self._group and entry.name != SENTINEL)
         return any(e.pid not in above and e.ppid != me and not e.is_dead for e in group)
 
 
