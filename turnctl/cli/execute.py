@@ -13,7 +13,6 @@ from turnctl.cli.members import members
 from turnctl.cli.presses import Presses
 from turnctl.cli.status import Ending, ExitStatus, decide
 from turnctl.cli.talk import complain, names, say
-from turnctl.cli.wake import Waker
 from turnctl.clock import format_duration
 from turnctl.processes.terminal import Terminal
 from turnctl.records.process import Completed
@@ -66,7 +65,7 @@ class Execution:
         terminal = Terminal.find()
         if terminal is not None:
             self._foreground = Foreground(terminal, is_stopping=self._is_stopping, quiet=self._plan.quiet)
-        with Waker(self._turn), Presses(self._turn, self._leave, quiet=self._plan.quiet):
+        with Presses(self._turn, self._leave, quiet=self._plan.quiet):
             is_restored = False
             try:
                 with self._turn:
