@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get("TURNCTL_TEST_PYTHON") and Path(turnctl.__file__).resolve().is_relative_to(CHECKOUT):
         raise pytest.UsageError(f"{turnctl.__file__} was imported: the checkout, not what is installed")
 
+    # a shell that starts us in the background has these ignored, and every program of a test would inherit that
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     # before output is captured for the first test, this still is where people look
     config.stash[_STDERR] = os.dup(2)
 

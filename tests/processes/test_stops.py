@@ -322,7 +322,7 @@ def test_hundred_sessions_end_together(owner: FakeTurn, gate: Gate) -> None:
 
 def test_full_output_pipe_does_not_hold_a_stop(owner: FakeTurn, gate: Gate) -> None:
     """A command that writes without end is stopped like any other, and its output is kept."""
-    partial = stopped(owner, gate, f"echo > {gate}; exec yes")
+    partial = stopped(owner, gate, f"echo y; echo > {gate}; exec yes")
 
     assert -signal.SIGTERM == partial.returncode
     assert (partial.stdout or b"").startswith(b"y\n")  # type: ignore[arg-type]

@@ -90,6 +90,17 @@ def test_longer_grace_reaches_no_child_either(turn: Turn) -> None:
     assert turn.kill_at() == min(ends)
 
 
+def test_soft_stops_with_a_shorter_grace_then_cancel(turn: Turn) -> None:
+    """A grace of 0 given with a soft stop is a grace: the cancel that follows has no more than that (P12)."""
+    turn.cancel("finish this step", level="soft", grace=30)
+    turn.cancel("and then be quick", level="soft", grace=0)
+    turn.cancel("now")
+    at = turn.kill_at()
+
+    assert at is not None
+    assert time.monotonic() >= at
+
+
 def test_soft_then_cancel(turn: Turn) -> None:
     """A cancel after a soft stop raises the level and trips (P3)."""
     first = turn.cancel("finish this step", level="soft")

@@ -10,6 +10,7 @@ handed to them afterwards, in order. Signals without a Python handler do what th
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found,unused-ignore]
 import signal
 from collections.abc import Callable
 from types import FrameType
@@ -18,6 +19,9 @@ from typing import Any
 from turnctl.processes.attention import is_main
 
 __all__ = ["Undisturbed"]
+
+# without the look-up in an enumeration that signal.getsignal adds, sixty times for each command
+_handler_of: Callable[[int], Any] = _signal.getsignal
 
 
 class Undisturbed:
@@ -33,8 +37,8 @@ class Undisturbed:
         """Hold the handlers of this process; nothing off the main thread, where no handler runs."""
         if not is_main():
             return
-        for number in signal.valid_signals():
-            handler = signal.getsignal(number)
+        for number in range(1, signal.NSIG):
+            handler = _handler_of(number)
             if callable(handler):
                 self._held[number] = handler
                 signal.signal(number, self._note)
