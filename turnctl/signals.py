@@ -21,14 +21,13 @@ import threading
 import warnings
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+from turnctl.errors import BadArgument
 from turnctl.tokens import registry
 from turnctl.tokens.current import bound
 from turnctl.tokens.frames import may_raise_into
-
-if TYPE_CHECKING:
-    from turnctl.tokens.turn import TurnCore
+from turnctl.tokens.turn import TurnCore
 
 __all__ = ["SignalStops", "handle_signals"]
 
@@ -189,4 +188,6 @@ def handle_signals(turn: TurnCore | None = None, *, raises: bool = True) -> Sign
     raises ``CancelledError`` there, with the same risk to a foreign ``with lock`` as Python's own Ctrl-C;
     ``raises=False`` turns that off. Off the main thread it warns and does nothing. Never blocks.
     """
+    if turn is not None and not isinstance(turn, TurnCore):
+        raise BadArgument(f"handle_signals() takes a turn, or nothing for all of them, not {turn!r}")
     return SignalStops(turn, raises=raises)

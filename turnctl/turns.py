@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack
 from turnctl.errors import BadArgument, CancelledError, TurnOver
 from turnctl.tokens import registry
 from turnctl.tokens.current import current_token
-from turnctl.tokens.ending import finish, judge
+from turnctl.tokens.ending import Verdict, finish, judge
 from turnctl.tokens.frames import calls_the_body
 from turnctl.tokens.scope import Binding, bind, unbind
 from turnctl.tokens.session import stop_turn
@@ -55,9 +55,18 @@ class Turn(TurnCore):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        self._undo_binding()
-        verdict = judge(self, error)
+        struck: BaseException | None = None
+        verdict: Verdict | None = None
+        while verdict is None:
+            try:
+                self._undo_binding()
+                verdict = judge(self, error)
+            except BaseException as now:  # noqa: BLE001 - a Ctrl-C in these few lines must not leave the turn open
+                struck = struck or now
+                error = error or now
         finish(self, verdict.outcome)
+        if struck is not None:
+            raise struck
         if verdict.passes is not None:
             raise verdict.passes
         return verdict.absorb
@@ -323,6 +332,8 @@ def run_turn(
     ``options`` are those of ``turnctl.turn``. Ordinary exceptions of ``fn`` are kept in the result;
     ``KeyboardInterrupt``, ``SystemExit`` and another turn's ``CancelledError`` pass out. Blocks as ``fn`` does.
     """
+    if not callable(fn):
+        raise BadArgument(f"run_turn() needs a function to call, not {fn!r}")
     made = turn(**options) if options else turn()
     value: T | None = None
     error: BaseException | None = None

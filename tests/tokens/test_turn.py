@@ -983,3 +983,16 @@ def test_stop_result_is_what_wait_gives() -> None:
     assert result.report is not None
     assert "ended" == result.report.execution
     assert result.answer.record is result.report.stop
+
+
+def test_turn_nested_in_a_child_token_follows_it() -> None:
+    """A turn begun inside ``with turn.child()`` is stopped with that child, and the outer turn goes on."""
+    with turnctl.turn() as outer:
+        with outer.child() as child:
+            with turnctl.turn() as inner:
+                child.cancel("enough")
+                turnctl.check()
+        outer.check()
+
+    assert ("cancelled", "parent") == (inner.outcome, inner.cause)
+    assert "completed" == outer.outcome

@@ -34,7 +34,8 @@ def _ending_of(args: list[str]) -> Ending:
 
     try:
         result: Any = cli.main(args, prog_name="turnctl", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it may have been closed before we began
+            sys.stdout.flush()
     except click.UsageError as error:
         _tell_of_misuse(error)
         return Ending(ExitStatus.USAGE)
@@ -47,6 +48,13 @@ def _ending_of(args: list[str]) -> Ending:
         # the reader of a help text has seen enough; the interpreter must not try again
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return Ending(1)
+    except OSError as error:
+        # what the machine refuses (no descriptor, no space, a folder that is gone) is no fault of ours
+        from turnctl.cli.talk import complain
+
+        where = f"{error.filename}: " if error.filename else ""
+        complain(f"{where}{error.strerror or error}", "nothing was run; see turnctl run --help for what is needed")
+        return Ending(ExitStatus.FAILED)
     except Exception as error:  # noqa: BLE001 - whatever it is, a person gets a line they can pass on
         from turnctl.cli.faults import tell_of_fault
 

@@ -113,10 +113,10 @@ def run(
     except NotStarted as refused:
         return _not_started(refused.error, command, folder)
     except Exception as error:
-        if execution.is_started:
-            raise
+        if isinstance(error, OSError) and not execution.is_started:
+            raise  # what the machine refuses is no fault of ours, and is told as what it is
         tell_of_fault(error)
-        return Ending(ExitStatus.FAILED)
+        return Ending(ExitStatus.BUG if execution.is_started else ExitStatus.FAILED)
 
 
 def _not_started(error: OSError, command: tuple[str, ...], folder: str | None) -> Ending:

@@ -10,6 +10,7 @@ from turnctl.errors import BadArgument
 
 __all__ = ["check", "write"]
 
+_STREAMS = ("stdin", "stdout", "stderr")
 _MODE = 0o600
 
 
@@ -24,6 +25,13 @@ def check(path: str) -> str:
         mode = stat.S_IFREG
     except OSError as error:
         raise BadArgument(f"{path}: {error.strerror}") from None
+    for fd in (0, 1, 2):
+        # also by another name: /dev/stdout, /proc/self/fd/2, the log that the shell has opened for us
+        try:
+            if os.path.samestat(os.fstat(fd), os.stat(real)):
+                raise BadArgument(f"{path} is what the command's {_STREAMS[fd]} goes to; give a file of its own")
+        except OSError:
+            pass  # closed, or no such file yet
     if stat.S_ISDIR(mode):
         raise BadArgument(f"{path} is a directory")
     if not stat.S_ISREG(mode):

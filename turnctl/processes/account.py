@@ -34,6 +34,7 @@ class Account:
         self.leftovers: tuple[Survivor, ...] = ()
         self.survivors: tuple[Survivor, ...] = ()
         self.notes: list[str] = []
+        self.output_held = False
 
     def sent(self, signum: int, reached: list[Reached]) -> None:
         """Note who a signal was sent to."""
@@ -69,6 +70,8 @@ class Account:
             left = {survivor.pid for survivor in self.survivors}
             ended = {identity for identity in self.seen if identity[0] not in left}
         notes = list(self.notes)
+        if self.output_held:
+            notes.append("the output was still held open when the command had ended, and was read no further")
         if leader.ended and leader.returncode is None:
             notes.append(
                 "the exit status is not known: another part of this program reaped the process, or it ignores SIGCHLD"
@@ -87,6 +90,7 @@ class Account:
             survivors=self.survivors,
             containment=containment,
             empty_proven=False,
+            output_held=self.output_held,
             duration_s=until - self.started_at,
             notes=tuple(notes),
         )

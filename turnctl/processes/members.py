@@ -51,8 +51,8 @@ class Members:
 
     def read(self) -> list[Entry]:
         """What lives of the command now. Takes milliseconds. Raises ``OSError`` where nothing can be read."""
-        mark, self._mark = self._mark, (last_pid(), monotonic())
-        table = self._table(mark)
+        mark, newer = self._mark, (last_pid(), monotonic())
+        table = self._table(mark, newer)
         parents, groups, sessions = _index(table.values())
         again = [now for pid, before in self._known.items() if (now := table.get(pid)) and now.start == before.start]
         numbers = self._proved(again, mark)
@@ -63,17 +63,19 @@ class Members:
             queue.append(table[self._leader.pid])
         found = _closure(queue, (parents, groups, sessions))
         self._numbers = {number for number in numbers if groups[number] or sessions[number]} | found.keys()
-        return self._sort(found)
+        alive = self._sort(found)
+        # only now: a reading that an exception cut short (a Ctrl-C, no descriptor left) has to be made again in full
+        self._mark, self._has_read = newer, True
+        return alive
 
-    def _table(self, mark: tuple[int | None, float]) -> dict[int, Entry]:
+    def _table(self, mark: tuple[int | None, float], newer: tuple[int | None, float]) -> dict[int, Entry]:
         """The part of the process table that matters: all of it, or soon after a look what was known and is new.
 
         Whoever belongs to the command was known at the last look, or was born since and has a newer number.
         """
         last, at = mark
         if not self._has_read or last is None or monotonic() - at > ROUND_S:
-            self._has_read = True
-            return _with_newest(read_table(), self._mark[0])
+            return _with_newest(read_table(), newer[0])
         pids = {*self._known, *self._numbers, self._leader.pid}
         return _with_newest({pid: entry for pid in pids if (entry := read_entry(pid)) is not None}, last)
 

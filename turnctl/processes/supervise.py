@@ -258,8 +258,7 @@ class Supervision(Driven):
     def _settle(self, now: float) -> float | None:
         """The main process has ended by itself and its output is in: is anything left?"""
         left = self._tree.leftovers()
-        if self._pump.is_reading:
-            self.account.note("the output was still held open when the command had ended, and was read no further")
+        self.account.output_held = self._pump.is_reading
         if not left:
             self._finish([])
             return None

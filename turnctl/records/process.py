@@ -67,6 +67,7 @@ class ProcessOutcome:
     survivors: tuple[Survivor, ...] = ()
     containment: Containment = "best-effort"
     empty_proven: bool = False
+    output_held: bool = False
     duration_s: float = 0.0
     notes: tuple[str, ...] = ()
 

@@ -35,7 +35,7 @@ def who(record: StopRecord) -> str:
 def sentence(report: TurnReport) -> str:
     """One line: how it stands, who stopped it, what became of its processes, what is left."""
     parts = [_opening(report)]
-    found = _processes(report.processes)
+    found = _processes(report.processes, anything_alive=bool(report.alive))
     if found:
         parts.append(found)
     if report.alive:
@@ -64,7 +64,7 @@ def _opening(report: TurnReport) -> str:
     return f"stopped {text}"
 
 
-def _processes(processes: tuple[ProcessOutcome, ...]) -> str:
+def _processes(processes: tuple[ProcessOutcome, ...], *, anything_alive: bool) -> str:
     if not processes:
         return ""
     ended = sum(p.ended for p in processes)
@@ -75,6 +75,10 @@ def _processes(processes: tuple[ProcessOutcome, ...]) -> str:
         texts.append(f"{killed} needed SIGKILL")
     if left:
         texts.append(f"{left} left")
+    elif anything_alive:
+        pass  # the line goes on to name it
+    elif any(p.output_held for p in processes):
+        texts.append("none found left, but somebody still held the output open")
     elif all(p.empty_proven for p in processes):
         texts.append("none left")
     else:

@@ -68,6 +68,7 @@ def adopt(event: threading.Event, turn: TurnCore) -> Adopted | None:
         event._token = token
         if event.is_set():  # then read the flag: the host may have set it in between
             token.cancel("event set", cause="event")
+        token._settle()  # and the log: a stop may have come before the event was there to show it
         return None
     check_event(event)
     adopted = Adopted(event, turn)

@@ -150,7 +150,10 @@ class Bridge:
         if thread is None or thread is threading.current_thread():
             return True
         if timeout > 0:
-            thread.join(timeout)
+            try:
+                thread.join(timeout)
+            except RuntimeError:
+                pass  # another thread is starting it: it will find the bridge over, and end
         if thread.is_alive():
             return False
         self._served.clear()

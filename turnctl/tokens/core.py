@@ -118,8 +118,7 @@ class TokenCore:
             event._flag = True
             if event._waiters is not parts.waiters:
                 release_all(event._waiters)
-        if parts.waiters:
-            release_all(parts.waiters)
+        release_all(parts.waiters)
         if parts.bells:
             for bell in list(parts.bells):
                 bell()

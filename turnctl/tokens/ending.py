@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Verdict", "finish", "judge"]
 
 _BRIDGE_WAIT_S = 1.0
+_STRIKES = 5  # how many exceptions that strike in the end are put off until it is through
 _REST_S = 10.0  # more than a ladder takes to give up after the grace
 
 
@@ -93,37 +94,66 @@ def finish(turn: TurnCore, proposed: Outcome) -> bool:
     """
     if turn.is_over:
         return False
-    if not turn._end_gate.acquire(False):  # tried, never waited for
-        if turn._ender != threading.get_ident():
-            turn._over.wait(turn.grace_s + _REST_S)
+    me = threading.get_ident()
+    if me not in turn._enders:
+        turn._enders.append(me)
+    if turn._enders[0] != me:  # the list decides between threads; the one that began goes on after a strike
+        turn._over.wait(turn.grace_s + _REST_S)
         return False
-    turn._ender = threading.get_ident()
+    if turn._is_finishing:
+        return False  # from a callback or a handler, inside the very end that it asks for
+    struck: BaseException | None = None
+    decided = False
+    for _ in range(_STRIKES):
+        try:
+            turn._is_finishing = True
+            decided = _go_through(turn, proposed) or decided
+        except BaseException as error:  # noqa: BLE001 - raised when the turn is over
+            # most likely a Ctrl-C: no more grace, and the steps are gone through again
+            struck = struck or error
+            turn._hurry.append(new_record(type(error).__name__, None, "signal", "kill", None, turn.turn_id))
+        finally:
+            turn._is_finishing = False
+        if turn._over.is_set():
+            break
+    else:
+        # struck at every try: others must not wait for it for ever, and its report names what is left
+        turn.token._retire(proposed)
+        turn._leave()
+    if struck is not None:
+        raise struck
+    return decided
+
+
+def _go_through(turn: TurnCore, proposed: Outcome) -> bool:
+    """The five steps; each may be done again after an exception struck in it."""
+    decided = _decide(turn, proposed)
+    struck = _end_what_is_left(turn) if turn.activities.is_used else None
+    # a stopped turn serves callbacks until here, so it has a bridge that says so from now on
+    bridge = turn.bridge if turn.token.cancelled else turn._bridge
+    if bridge is not None:
+        bridge.finish(_BRIDGE_WAIT_S)
+    points.reach("turn.end.leaving")
+    _close_place(turn)
+    turn._leave()
+    if struck is not None:
+        raise struck
+    return decided
+
+
+def _decide(turn: TurnCore, proposed: Outcome) -> bool:
+    """Steps 1 and 2; whether this call decided."""
     token = turn.token
     adopted = turn._adopted
     if adopted is not None and adopted.event.is_set() and not token.cancelled:
         adopted.release()  # set before the end, so it counts, even if the bell was not yet heard
     points.reach("turn.end.deciding")
     decided = token._retire(proposed)
-    turn._decided_at = time.monotonic()
+    if not turn._ending:
+        turn._decided_at = time.monotonic()
     turn._ending = True
     points.reach("turn.end.decided")
     turn.activities.close_admission()
-    struck: BaseException | None = None
-    try:
-        if turn.activities.is_used:
-            struck = _end_what_is_left(turn)
-    finally:
-        try:
-            # a stopped turn serves callbacks until here, so it has a bridge that says so from now on
-            bridge = turn.bridge if token.cancelled else turn._bridge
-            if bridge is not None:
-                bridge.finish(_BRIDGE_WAIT_S)
-        finally:
-            points.reach("turn.end.leaving")
-            _close_place(turn)
-            turn._leave()
-    if struck is not None:
-        raise struck
     return decided
 
 
@@ -137,7 +167,10 @@ def _end_what_is_left(turn: TurnCore) -> BaseException | None:
     open_now = [a for a in turn.activities.all() if a.is_open]
     for activity in open_now:
         if activity.owned is not None:
-            activity.owned.ask()
+            try:
+                activity.owned.ask()
+            except BaseException as error:  # noqa: BLE001 - raised after the last step; ``end`` asks again
+                struck = struck or error
     for activity in open_now:
         if activity.owned is None:
             continue

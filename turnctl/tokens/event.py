@@ -17,8 +17,9 @@ sees it. Free-threaded builds have no such single order for plain loads and stor
 list takes that list's own mutex, and the critical sections of one mutex are totally ordered. Say A is the waiter's
 append and R the setter's read of the list. If A precedes R, R sees the lock and releases it. If R precedes A, then
 the setter's store of the flag, which is before R, happens before A (unlock of R, lock of A), and so before the
-waiter's re-read after A, which therefore sees it. Swapping the two lines on either side breaks this; the tests do
-so (``tests/races``).
+waiter's re-read after A, which therefore sees it. (Free-threaded builds are not among those that are tested, and the
+short way in ``tokens.core`` reads a length without the mutex: nothing is promised for them yet.) Swapping the two
+lines on either side breaks this; the tests do so (``tests/races``).
 
 May block: ``wait`` only. Not promised: fairness, or that code which reaches into ``Event._cond`` works here.
 """
@@ -106,7 +107,7 @@ class TurnEvent(threading.Event):
     set, and a timed one keeps its time. Thread-safe; ``set`` is safe in signal handlers and finalizers.
     """
 
-    __slots__ = ("_flag", "_over", "_token", "_waiters")
+    __slots__ = ("_fate", "_flag", "_over", "_token", "_waiters")
 
     _flag: bool
     _over: bool
@@ -115,6 +116,7 @@ class TurnEvent(threading.Event):
 
     def __init__(self) -> None:
         # the base initialiser is not called: it would make the Condition that we do without
+        self._fate: list[bool] = []  # set or retired, whichever is entered first (E4)
         self._flag = False
         self._over = False
         self._token = None
@@ -137,6 +139,10 @@ class TurnEvent(threading.Event):
             token.cancel(cause="event", reason="event set")
 
     def _raise_flag(self) -> None:
+        if not self._fate:
+            self._fate.append(True)
+        if not self._fate[0]:
+            return
         try:
             self._flag = True
             release_all(self._waiters)  # E2
@@ -147,6 +153,8 @@ class TurnEvent(threading.Event):
 
     def _retire(self) -> None:
         """Make every later ``set`` a no-op and let untimed waiters go."""
+        if not self._fate:
+            self._fate.append(False)
         self._over = True
         self._token = None
         release_all(self._waiters)

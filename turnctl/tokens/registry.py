@@ -68,16 +68,18 @@ def enter(turn: TurnCore) -> bool:
 def move_on(turn: TurnCore) -> None:
     """Hold the turn weakly from now on, its session has gone to another one; unless it still owns something."""
     turn_id = turn.turn_id
-    if turn_id in live and not turn.activities.owns_something:
-        draining[turn_id] = weakref.ref(turn, lambda _: draining.pop(turn_id, None))
-        live.pop(turn_id, None)
+    with _claims:  # against leave(), which may come in between
+        if turn_id in live and not turn.activities.owns_something:
+            draining[turn_id] = weakref.ref(turn, lambda _: draining.pop(turn_id, None))
+            live.pop(turn_id, None)
 
 
 def leave(turn: TurnCore) -> None:
     """Forget the turn: it is over."""
-    if find(turn.turn_id) is turn:
-        live.pop(turn.turn_id, None)
-        draining.pop(turn.turn_id, None)
+    with _claims:
+        if find(turn.turn_id) is turn:
+            live.pop(turn.turn_id, None)
+            draining.pop(turn.turn_id, None)
 
 
 def find(turn_id: str) -> TurnCore | None:

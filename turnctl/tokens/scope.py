@@ -24,7 +24,13 @@ def join(kid: TokenCore, parent: TokenCore) -> None:
     parts.kids[weakref.ref(kid, parts.forget)] = None
     points.reach("token.child.listed")
     first, level, grace, _ = read(parent._log)
-    if first is not None and kid._follow(derive(first, level, grace, parent._source())):
+    if first is None:
+        return
+    more = False
+    if grace is not None and first.grace_s is None:
+        # the default grace came first: a later request may have shortened it, never extended
+        more = kid._follow(derive(first, level, None, parent._source()))
+    if kid._follow(derive(first, level, grace, parent._source())) or more:
         kid._settle()
 
 

@@ -114,6 +114,9 @@ def stop(
     """
     if (session_id is None) == (turn_id is None):
         raise BadArgument("give stop() one target: a session id, or turn_id=")
+    for what, name in (("session_id", session_id), ("turn_id", turn_id), ("expected_turn", expected_turn)):
+        if name is not None and not check_name(name):
+            raise BadArgument(f"{what} must be a non-empty str, not {name!r}")
     _check_stop(soft=soft, kill=kill, grace=grace, wait=wait)
     if turn_id is not None:
         turn = registry.find(turn_id)

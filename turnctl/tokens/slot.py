@@ -17,9 +17,18 @@ from turnctl.tokens.event import park, release_all
 
 if TYPE_CHECKING:
     from turnctl.records.stops import Outcome
+    from turnctl.tokens.core import TokenCore
     from turnctl.tokens.turn import TurnCore
 
-__all__ = ["find_outer", "refuse_own_session", "take"]
+__all__ = ["find_outer", "parent_token", "refuse_own_session", "take"]
+
+
+def parent_token(outer: TurnCore) -> TokenCore:
+    """What a turn nested in ``outer`` follows: the token bound to this frame if it is ``outer``'s, else its own."""
+    now = bound.get()
+    if now is not None and not now.retired and registry.enclosing(now) is outer:
+        return now
+    return outer.token
 
 
 def find_outer(turn: TurnCore) -> TurnCore | None:

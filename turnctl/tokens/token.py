@@ -103,13 +103,14 @@ class CancelToken(TokenCore):
             made = TurnEvent()
             made._token = self
             made._waiters = parts.waiters
+            made._flag = self.cancelled  # before others can see it
             event = parts.cells.setdefault("event", made)
             points.reach("token.event.made")
             assert event is not None
             # then read the log: a stop or the end may have looked for the event before it was there
             _, level, _, end = read(self._log)
             if level >= CANCEL:
-                event._flag = True
+                event._raise_flag()  # who waits on it already is woken as well
             if end is not None:
                 event._retire()
         return event
@@ -217,6 +218,8 @@ class CancelToken(TokenCore):
         block nor take a lock. An exception of ``fn`` is kept in the registration and in the turn's report.
         Never blocks, not a checkpoint. Raises ``TurnOver`` once the turn is over.
         """
+        if not callable(fn):
+            raise BadArgument(f"on_cancel() needs a function to call, not {fn!r}")
         if self.retired and not self._still_serves():
             raise TurnOver(f"{self!r} has ended and runs no more callbacks")
         host = None if inline else self._bridge()
@@ -248,8 +251,9 @@ class CancelToken(TokenCore):
         one: TokenCore | tuple[TokenCore, ...] | None = self
         while isinstance(one, TokenCore):
             if isinstance(one, TurnToken):
-                if one._turn is not None:
-                    return one._turn.bridge
+                turn = one._turn
+                if turn is not None:
+                    return turn.bridge
                 if one.retired:
                     raise TurnOver(f"{one!r} is over and runs no more callbacks", turn_id=one.turn_id)
             bridge: Bridge | None = one._grow().cells.get("bridge")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from _thread import LockType, allocate_lock
+from _thread import LockType
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,7 +33,7 @@ from turnctl.tokens.ids import check_name, new_turn_id
 from turnctl.tokens.nesting import ChildTurn
 from turnctl.tokens.scope import join
 from turnctl.tokens.shielding import shielded_until
-from turnctl.tokens.slot import find_outer, refuse_own_session, take
+from turnctl.tokens.slot import find_outer, parent_token, refuse_own_session, take
 from turnctl.tokens.token import TurnToken
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ class TurnCore:
         self._hurry_waiters: list[LockType] = []
         self._decided_at: float | None = None
         self._ending = False
-        self._end_gate = allocate_lock()
-        self._ender: int | None = None
+        self._enders: list[int] = []
+        self._is_finishing = False
 
     @property
     def bridge(self) -> Bridge:
@@ -107,6 +107,8 @@ class TurnCore:
         if found is None:
             # setdefault is atomic, so two threads get the same one
             found = self._bridge = self.__dict__.setdefault("_one_bridge", Bridge(self.turn_id))
+            if self._over.is_set():  # then read the end: it may not have seen the bridge
+                found.finish()
         return found
 
     def _nudge(self) -> None:
@@ -151,8 +153,8 @@ class TurnCore:
             raise BadArgument(f"a turn with the id {self.turn_id} is running already; turn ids are used once")
         if self._outer is not None and self._inherit:
             self._place = self._outer.activities.admit("turn", self.turn_id, ChildTurn(self))
-            token._parent = self._outer.token
-            join(token, self._outer.token)
+            token._parent = parent_token(self._outer)
+            join(token, token._parent)
         if self._given_event is not None:
             self._adopted = adopt(self._given_event, self)
         if self.session_id is not None:
@@ -300,7 +302,7 @@ class TurnCore:
         kept: float | None = None
         for record in self.token._stops():
             if record.level == "soft":
-                kept = record.grace_s if kept is None else min(kept, record.grace_s or kept)
+                kept = record.grace_s if kept is None else min(kept, kept if record.grace_s is None else record.grace_s)
             elif record.level == "kill":
                 ends.append(record.at)
             elif record.grace_s is not None:
@@ -351,6 +353,8 @@ class TurnCore:
         if self._token is not None:
             self._token._turn = None
         self._over.set()
+        if self._bridge is not None:
+            self._bridge.finish()  # one that was made while the turn ended
 
     def _forked(self) -> None:
         """In a forked child no turn is live: the token refuses, and the end does nothing."""
