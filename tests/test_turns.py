@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Callable
 
 import pytest
 from standins import BOUND, Background, Thing, is_parked, own, until
@@ -444,3 +445,20 @@ def test_stop_does_no_work_on_its_callers_stack() -> None:
 
     assert "[] [] set()\n" == done.stdout
     assert "" == done.stderr
+
+
+@pytest.mark.parametrize(
+    "misuse",
+    [
+        lambda: turnctl.stop([]),  # type: ignore[call-overload]
+        lambda: turnctl.stop(5),  # type: ignore[call-overload]
+        lambda: turnctl.stop("chat", expected_turn=[]),  # type: ignore[call-overload]
+        lambda: turnctl.run_turn(5),  # type: ignore[arg-type]
+        lambda: turnctl.handle_signals("chat"),  # type: ignore[arg-type]
+        lambda: turnctl.CancelToken().on_cancel(5),  # type: ignore[arg-type]
+    ],
+)
+def test_argument_of_the_wrong_kind_is_told_at_once(misuse: Callable[[], object]) -> None:
+    """A misuse is an error of ours where it is made, not a silent refusal or a failure later."""
+    with pytest.raises(BadArgument):
+        misuse()

@@ -325,3 +325,39 @@ def test_names_cannot_move_the_cursor(tmp_path: Path) -> None:
 
     assert "\x1b" not in err
     assert "stopped by its deadline" in err
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/2", "log"])
+def test_summary_over_the_commands_own_output_is_refused(name: str, tmp_path: Path) -> None:
+    """Replacing the file that the command writes to would lose what it wrote; nothing is run."""
+    log = tmp_path / "log"
+    target = str(log) if name == "log" else name
+    argv = turnctl_argv("run", "--summary", target, "--", "sh", "-c", "echo precious")
+    with log.open("w") as file:
+        done = subprocess.run(argv, stdout=file, stderr=file, stdin=subprocess.DEVNULL, check=False, timeout=15)
+
+    assert 2 == done.returncode
+    assert "give a file of its own" in log.read_text()
+    assert "precious" not in log.read_text()
+
+
+@pytest.mark.parametrize(("close", "status"), [(">&-", 3), ("2>&-", 3), ("<&- >&- 2>&-", 3)])
+def test_closed_streams_keep_the_status(close: str, status: int) -> None:
+    """A caller that closed stdin, stdout or stderr gets the command's status, and no internal error."""
+    argv = turnctl_argv("run", "--", "sh", "-c", f"exit {status}")
+    line = " ".join(f"'{part}'" if "'" not in part else f'"{part}"' for part in argv)
+    done = subprocess.run(["sh", "-c", f"{line} {close}"], capture_output=True, text=True, check=False, timeout=15)
+
+    assert (status, "") == (done.returncode, done.stdout)
+    assert "internal error" not in done.stderr
+
+
+def test_what_the_machine_refuses_is_no_internal_error() -> None:
+    """A full disk under a help text is told as what it is."""
+    argv = turnctl_argv("--help")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=15)
+
+    assert 125 == done.returncode
+    assert "No space left on device" in done.stderr
+    assert "internal error" not in done.stderr

@@ -345,3 +345,20 @@ def test_short_look_is_for_young_commands(world: dict[str, Any]) -> None:
     forget_time(members)
 
     assert not members.is_surely_empty()
+
+
+def test_reading_that_was_cut_short_is_made_again_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Ctrl-C, or a lack of descriptors, in the first look does not hide what that look would have found."""
+    with command("NAP & NAP & NAP", 4) as (members, _, tag):
+        real = module.read_table
+
+        def cut_short() -> dict[int, Entry]:
+            monkeypatch.setattr(module, "read_table", real)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(module, "read_table", cut_short)
+        with pytest.raises(KeyboardInterrupt):
+            members.read()
+        found = pids(members.read())
+
+        assert alive(tag) == found

@@ -102,3 +102,11 @@ def test_no_sentence_says_stopped_before_the_end_is_known(execution: str) -> Non
 def test_reason_that_is_said_already_is_not_repeated() -> None:
     """A signal's name is the who, and not in brackets once more."""
     assert 1 == sentence(stopped(stop=stop("signal", "SIGTERM"))).count("SIGTERM")
+
+
+def test_output_that_somebody_holds_is_not_called_nothing() -> None:
+    """Where the pipe was still held open, the line says so beside what it did not find."""
+    held = ProcessOutcome(7, ("make",), returncode=0, exited=True, output_held=True)
+    report = TurnReport("t1", None, "completed", "ended", 0.0, 1.0, processes=(held,))
+
+    assert "none found left, but somebody still held the output open" in str(report)

@@ -464,3 +464,69 @@ def test_stop_accepted_while_its_canceller_is_held_decides() -> None:
     assert ("cancelled", True, True) == seen
     assert isinstance(answer, StopAnswer)
     assert "accepted" == answer.kind
+
+
+# -- an exception that strikes in the end itself ------------------------------------------------------------------
+
+
+class Struck(BaseException):
+    """A second Ctrl-C, in the tests' own hands."""
+
+
+def strike() -> None:
+    raise Struck
+
+
+@pytest.mark.parametrize("point", ["turn.end.deciding", "turn.end.decided", "turn.end.leaving", "token.end.entered"])
+def test_strike_in_the_end_leaves_nothing_behind(point: str) -> None:
+    """A Ctrl-C at any step of the end is raised after it: things are ended, the turn is over (promises 9 and 12)."""
+    thing = Thing(ends="killed")
+    turns: list[turnctl.Turn] = []
+    with pytest.raises(Struck), call_at(point, strike), turnctl.turn("chat", grace="60s") as turn:
+        turns.append(turn)
+        own(turn, thing)
+
+    assert thing.ended.is_set()
+    assert turns[0].is_over
+    assert "ended" == turns[0].report.execution
+    assert turnctl.session("chat").turn is None
+
+
+def test_strike_while_asking_still_ends_the_others() -> None:
+    """The exception of one thing that is asked to end keeps none of the others alive."""
+
+    class Strikes(Thing):
+        def ask(self) -> None:
+            if not self.log:
+                self.log.append("asked")
+                raise Struck
+            super().ask()
+
+    things = [Strikes("first"), Thing("second")]
+    turns: list[turnctl.Turn] = []
+    with pytest.raises(Struck), turnctl.turn(grace="1s") as turn:
+        turns.append(turn)
+        for thing in things:
+            own(turn, thing)
+
+    assert [True, True] == [thing.ended.is_set() for thing in things]
+    assert turns[0].is_over
+
+
+def test_end_that_is_struck_every_time_still_ends() -> None:
+    """Whoever waits for the turn does not wait for ever, and what is left is named."""
+    thing = Thing("stubborn", ends="never")
+
+    class Always(Thing):
+        def end(self, kill_at: Callable[[], float]) -> None:
+            raise Struck
+
+    turns: list[turnctl.Turn] = []
+    with pytest.raises(Struck), turnctl.turn(grace="0s") as turn:
+        turns.append(turn)
+        own(turn, thing)
+        own(turn, Always("striking", ends="never"))
+
+    assert turns[0].is_over
+    assert ("unproven", True) == (turns[0].report.execution, "thing striking" in turns[0].report.alive)
+    assert "none found left" not in str(turns[0].report)

@@ -46,12 +46,13 @@ def _ending_of(args: list[str]) -> Ending:
         return Ending(error.exit_code)
     except BrokenPipeError:
         # the reader of a help text has seen enough; the interpreter must not try again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _give_up_stdout()
         return Ending(1)
     except OSError as error:
         # what the machine refuses (no descriptor, no space, a folder that is gone) is no fault of ours
         from turnctl.cli.talk import complain
 
+        _give_up_stdout()
         where = f"{error.filename}: " if error.filename else ""
         complain(f"{where}{error.strerror or error}", "nothing was run; see turnctl run --help for what is needed")
         return Ending(ExitStatus.FAILED)
@@ -61,6 +62,11 @@ def _ending_of(args: list[str]) -> Ending:
         tell_of_fault(error)
         return Ending(ExitStatus.BUG)
     return result if isinstance(result, Ending) else Ending(int(result or 0))
+
+
+def _give_up_stdout() -> None:
+    """Keep the interpreter from trying once more, at its end, to write what could not be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _tell_of_misuse(error: UsageError) -> None:

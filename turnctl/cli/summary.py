@@ -25,6 +25,10 @@ def check(path: str) -> str:
         mode = stat.S_IFREG
     except OSError as error:
         raise BadArgument(f"{path}: {error.strerror}") from None
+    if stat.S_ISDIR(mode):
+        raise BadArgument(f"{path} is a directory")
+    if not stat.S_ISREG(mode):
+        raise BadArgument(f"{path} is not a regular file, which the summary could replace in one step")
     for fd in (0, 1, 2):
         # also by another name: /dev/stdout, /proc/self/fd/2, the log that the shell has opened for us
         try:
@@ -32,10 +36,6 @@ def check(path: str) -> str:
                 raise BadArgument(f"{path} is what the command's {_STREAMS[fd]} goes to; give a file of its own")
         except OSError:
             pass  # closed, or no such file yet
-    if stat.S_ISDIR(mode):
-        raise BadArgument(f"{path} is a directory")
-    if not stat.S_ISREG(mode):
-        raise BadArgument(f"{path} is not a regular file, which the summary could replace in one step")
     try:
         fd, beside = _open_beside(real)
     except OSError as error:
