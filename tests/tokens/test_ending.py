@@ -482,7 +482,7 @@ def test_strike_in_the_end_leaves_nothing_behind(point: str) -> None:
     """A Ctrl-C at any step of the end is raised after it: things are ended, the turn is over (promises 9 and 12)."""
     thing = Thing(ends="killed")
     turns: list[turnctl.Turn] = []
-    with pytest.raises(Struck), call_at(point, strike), turnctl.turn("chat", grace="60s") as turn:
+    with pytest.raises(Struck), call_at(point, strike), turnctl.turn("chat", grace="1s") as turn:
         turns.append(turn)
         own(turn, thing)
 
