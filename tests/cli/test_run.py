@@ -361,3 +361,12 @@ def test_what_the_machine_refuses_is_no_internal_error() -> None:
     assert 125 == done.returncode
     assert "No space left on device" in done.stderr
     assert "internal error" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--", ""], ["--summary", "", "--", "true"]])
+def test_empty_words_are_told_as_what_they_are(words: list[str]) -> None:
+    """A variable that was not set is the usual cause, and the message says so; nothing is run."""
+    status, out, err = call("run", *words)
+
+    assert (2, "") == (status, out)
+    assert "is a variable in it not set?" in err

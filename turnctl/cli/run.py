@@ -104,6 +104,8 @@ def run(
 ) -> Ending:
     if not command:
         raise click.UsageError("no command was given; say what to run, such as: turnctl run -- make test")
+    if not command[0]:
+        raise click.UsageError("the command is an empty word; is a variable in it not set?")
     # not before it is certain that something will be run: this loads everything
     from turnctl.cli.execute import Execution, NotStarted, Plan
 

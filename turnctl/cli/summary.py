@@ -18,6 +18,8 @@ def check(path: str) -> str:
     """The path to write to, links followed. Raises ``BadArgument`` where it could not be written."""
     if path == "-":
         raise BadArgument("stdout belongs to the command, so the summary needs a file of its own")
+    if not path:
+        raise BadArgument("the name of the file is empty; is a variable in it not set?")
     real = os.path.realpath(path)
     try:
         mode = os.stat(real).st_mode
