@@ -11,7 +11,7 @@ import pytest
 from standins import BOUND, Background, Thing, own, until
 
 import turnctl
-from turnctl import CancelledError, StopAnswer, TurnOver
+from turnctl import CancelledError, StopAnswer, TurnOver, points
 from turnctl.testing import call_at, pause_at
 
 # -- what leaves the body -----------------------------------------------------------------------------------------
@@ -530,3 +530,24 @@ def test_end_that_is_struck_every_time_still_ends() -> None:
     assert turns[0].is_over
     assert ("unproven", True) == (turns[0].report.execution, "thing striking" in turns[0].report.alive)
     assert "none found left" not in str(turns[0].report)
+
+
+def test_end_that_never_comes_through_has_a_report_without_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Struck in its steps at every try, the turn is over all the same, and nothing in its report is left open."""
+
+    def strike_always(name: str) -> None:
+        if name == "turn.end.decided":
+            raise Struck
+
+    turns: list[turnctl.Turn] = []
+    with pytest.raises(Struck), turnctl.turn("chat") as turn:
+        turns.append(turn)
+        turn.activities.admit("tool", "search")
+        monkeypatch.setattr(points, "hook", strike_always)
+    monkeypatch.setattr(points, "hook", None)
+
+    assert turns[0].is_over
+    assert () == turns[0].report.open_activities
+    assert turnctl.session("chat").turn is None
+    with pytest.raises(TurnOver):
+        turns[0].activities.admit("tool", "late")

@@ -111,7 +111,7 @@ def finish(turn: TurnCore, proposed: Outcome) -> bool:
         except BaseException as error:  # noqa: BLE001 - raised when the turn is over
             # most likely a Ctrl-C: no more grace, and the steps are gone through again
             struck = struck or error
-            turn._hurry.append(new_record(type(error).__name__, None, "signal", "kill", None, turn.turn_id))
+            _spend_the_grace(turn, error)
         finally:
             turn._is_finishing = False
         if turn._over.is_set():
@@ -119,6 +119,8 @@ def finish(turn: TurnCore, proposed: Outcome) -> bool:
     else:
         # struck at every try: others must not wait for it for ever, and its report names what is left
         turn.token._retire(proposed)
+        turn.activities.close_admission()
+        _close_activities(turn)
         turn._leave()
     if struck is not None:
         raise struck
@@ -181,7 +183,17 @@ def _end_what_is_left(turn: TurnCore) -> BaseException | None:
             except BaseException as error:  # noqa: BLE001 - raised after the last step
                 # most likely a second Ctrl-C: the grace is spent, the rest is still ended
                 struck = struck or error
-                turn._hurry.append(new_record(type(error).__name__, None, "signal", "kill", None, turn.turn_id))
+                _spend_the_grace(turn, error)
+    _close_activities(turn)
+    return struck
+
+
+def _spend_the_grace(turn: TurnCore, error: BaseException) -> None:
+    turn._hurry.append(new_record(type(error).__name__, None, "signal", "kill", None, turn.turn_id))
+
+
+def _close_activities(turn: TurnCore) -> None:
+    """Give every activity an end, each the one that was observed."""
     for activity in turn.activities.all():
         if activity.owned is not None and activity.owned.alive():
             activity.close("abandoned", "still there when the turn was over")
@@ -189,7 +201,6 @@ def _end_what_is_left(turn: TurnCore) -> BaseException | None:
             activity.close("cancelled", "ended with the turn")
         else:
             activity.close("unknown", "its end was not reported before the turn was over")
-    return struck
 
 
 def _close_place(turn: TurnCore) -> None:
