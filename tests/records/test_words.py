@@ -110,3 +110,12 @@ def test_output_that_somebody_holds_is_not_called_nothing() -> None:
     report = TurnReport("t1", None, "completed", "ended", 0.0, 1.0, processes=(held,))
 
     assert "none found left, but somebody still held the output open" in str(report)
+
+
+def test_output_held_by_what_was_ended_is_no_warning() -> None:
+    """Leftovers that held the pipe and were found and ended explain it: nobody unknown is hinted at."""
+    left = Survivor(8, 0.0, "sleep", "S", "still running when the command had ended")
+    held = ProcessOutcome(7, ("make",), returncode=0, exited=True, ended=1, leftovers=(left,), output_held=True)
+    report = TurnReport("t1", None, "completed", "ended", 0.0, 1.0, processes=(held,))
+
+    assert "completed: 1 process ended, none found left" == str(report)
