@@ -18,7 +18,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 SOURCE = CHECKOUT / "turnctl"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-GROUND = frozenset({"errors", "points", "records", "clock", "log"})
+GROUND = frozenset({"errors", "points", "lazily", "records", "clock", "log"})
 SIGNAL = GROUND | {"tokens"}
 ABOVE_SIGNAL = SIGNAL | {"waiting", "signals"}
 WORK = ABOVE_SIGNAL | {"processes", "ledger"}
@@ -31,7 +31,8 @@ LOWER = {
     "_version": frozenset[str](),
     "errors": frozenset[str](),
     "points": frozenset[str](),
-    "records": frozenset({"errors"}),
+    "lazily": frozenset[str](),
+    "records": frozenset({"errors", "lazily"}),
     "clock": frozenset({"errors", "records"}),
     "log": frozenset({"errors", "records", "clock"}),
     "tokens": GROUND,
@@ -50,8 +51,8 @@ LOWER = {
     "testing": GROUND | {FACE},
     "__main__": frozenset({"cli"}),
 }
-#: What more type checkers may see: the errors carry records that they never make.
-LOWER_FOR_TYPES = {"errors": frozenset({"records"})}
+#: What more type checkers may see: the errors carry values that they never make.
+LOWER_FOR_TYPES = {"errors": frozenset({"records", "waiting"})}
 
 #: The one place of each package of others: a file, or a room where the records or commands of it are.
 HOMES = {

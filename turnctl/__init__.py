@@ -8,7 +8,6 @@ so a stop in a signal handler imports nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from turnctl._version import __version__
@@ -25,6 +24,7 @@ from turnctl.errors import (
     TurnctlError,
     TurnOver,
 )
+from turnctl.lazily import names_of
 from turnctl.tokens.current import check, current_token
 
 if TYPE_CHECKING:
@@ -121,15 +121,4 @@ _HOMES = {
     "unregister_cancel_event": "turnctl.compat",
 }
 
-
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'turnctl' has no attribute {name!r}")
-    value: object = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = names_of(__name__, _HOMES, __all__)

@@ -172,6 +172,9 @@ def test_status_survives_an_ignored_sigchld() -> None:
         (["--"], "no command was given; say what to run, such as: turnctl run -- make test"),
         (["--timout", "3s", "true"], "there is no option --timout; did you mean --timeout?"),
         (["-x", "true"], "there is no option -x"),
+        (["--kill-after", "3s", "true"], "there is no option --kill-after; here it is --grace"),
+        (["-s", "INT", "true"], "there is no option -s; here it is --signal"),
+        (["--preserve-status", "true"], "there is no option --preserve-status; it is not needed: without a stop"),
         (["--timeout"], "option '--timeout' requires an argument"),
         (["--timeout", "30", "true"], "--timeout '30' cannot be used: it has no unit; write it like 30s"),
         (["--timeout", "-3s", "true"], "--timeout '-3s' cannot be used: it is negative; write it like 30s"),
@@ -196,7 +199,7 @@ def test_misuse_runs_nothing(tmp_path: Path, args: list[str], message: str) -> N
 
     assert (2, "") == (status, out)
     assert err.startswith(f"turnctl: error: {message}")
-    assert "\nturnctl: hint: turnctl" in err
+    assert "\nturnctl: hint: turnctl run --help" in err
     assert [] == list(tmp_path.iterdir())
 
 
@@ -270,6 +273,25 @@ def test_summary_replaces_what_a_link_leads_to(tmp_path: Path) -> None:
 
     assert (tmp_path / "link").is_symlink()
     assert 0 == json.loads((tmp_path / "real").read_text())["exit_status"]
+
+
+def test_summary_of_an_earlier_run_is_taken_away(tmp_path: Path) -> None:
+    """While the command runs there is no summary that could be taken for its own."""
+    path = tmp_path / "s.json"
+    path.write_text("{}")
+    status, out, _ = call("run", "--summary", str(path), "--", "sh", "-c", f"ls {tmp_path}; exit 3")
+
+    assert (3, "") == (status, out)
+    assert 3 == json.loads(path.read_text())["exit_status"]
+
+
+def test_summary_of_an_earlier_run_outlives_a_misuse(tmp_path: Path) -> None:
+    """Where nothing is started, nothing is lost."""
+    path = tmp_path / "s.json"
+    path.write_text("{}")
+    call("run", "--summary", str(path), "--", "/no/such/command")
+
+    assert "{}" == path.read_text()
 
 
 def test_summary_that_fails_late_is_told(tmp_path: Path) -> None:

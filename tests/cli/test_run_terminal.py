@@ -173,13 +173,14 @@ def test_three_presses_stop_one_that_catches(shell: Shell, tmp_path: Path) -> No
     """Three presses within two seconds stop also a program that handles each of them."""
     shell.line(f"turnctl run -- {program(tmp_path, COUNTER)}")
     shell.see("ready")
-    is_accepted = False
-    while not is_accepted:  # again, where the machine is so busy that two melt into one or come two seconds apart
-        for _ in (1, 2):
-            shell.send(CTRL_C)
-            shell.see("pressed")
+    accepted = ["stop accepted (Ctrl-C)", pexpect.TIMEOUT]
+    for count in range(1, 30):  # more than three, where the machine is so busy that two melt into one or come late
         shell.send(CTRL_C)
-        is_accepted = shell.expect_exact(["stop accepted (Ctrl-C)", pexpect.TIMEOUT], timeout=3) == 0
+        if shell.expect_exact(["stop accepted (Ctrl-C)", "pressed"]) == 0:
+            break
+        # what else it would mean to press on: the second and the third press of a stop
+        if count >= 3 and shell.expect_exact(accepted, timeout=1.0) == 0:
+            break
     shell.prompt()
 
     assert 128 + signal.SIGINT == shell.exit_status()

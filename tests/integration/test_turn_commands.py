@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -326,3 +327,17 @@ print(turn.outcome, turn.cause, turn.token.reason, "none found left" in str(turn
     assert "cancelled signal SIGTERM True\n" == out
     assert 0 == child.returncode
     assert [] == alive(tag)
+
+
+def test_output_held_by_somebody_unknown_is_not_an_end() -> None:
+    """A pipe that a process outside the tree holds open leaves the end unproven: who holds it may be ours."""
+    with turnctl.turn() as turn:
+        process = turn.popen(["sh", "-c", "read x"], stdin="pipe")
+        held = os.open(f"/proc/{process.pid}/fd/1", os.O_WRONLY)  # as one would that got it by a socket
+        process.write(b"\n")
+        process.wait(BOUND)
+    report = turn.report
+    os.close(held)
+
+    assert "unproven" == report.execution
+    assert "none found left, but somebody still held the output open" in str(report)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import FakeTurn, Gate, alive, nap, python, timed
@@ -274,9 +275,9 @@ def test_missing_cwd_is_named(owner: FakeTurn, tmp_path: Path) -> None:
     [
         ([], False, "argv is empty; give at least the program to run, such as ['ls', '-l']"),
         ("", True, "the command is empty; give a program and its arguments, such as ['ls', '-l']"),
-        (["echo", "a\0b"], False, "argv[1] has a NUL character at position 1, which no argument"),
-        (["echo", b"\0"], False, "argv[1] has a NUL character at position 0, which no argument"),
-        ("echo \0", True, "the command has a NUL character at position 5, which no argument"),
+        (["echo", "a\0b"], False, "argv[1] has a NUL character at position 1, which the system cannot hand on"),
+        (["echo", b"\0"], False, "argv[1] has a NUL character at position 0, which the system cannot hand on"),
+        ("echo \0", True, "the command has a NUL character at position 5, which the system cannot hand on"),
     ],
 )
 def test_impossible_argv_is_refused(owner: FakeTurn, args: object, shell: bool, message: str) -> None:
@@ -285,6 +286,32 @@ def test_impossible_argv_is_refused(owner: FakeTurn, args: object, shell: bool, 
         run(owner, args, shell=shell)  # type: ignore[arg-type]
 
     assert isinstance(caught.value, TurnctlError)
+    assert str(caught.value).startswith(message)
+    assert [] == owner.activities
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"cwd": "a\0b"}, ValueError, "cwd has a NUL character at position 1"),
+        ({"cwd": ""}, ValueError, "cwd is empty; give a folder, or None for the current one"),
+        ({"cwd": 5}, TypeError, "cwd is 5, of type int; give the folder as a str"),
+        ({"env": 5}, TypeError, "env is of type int; give a mapping of names to values"),
+        ({"env": {"A": 1}}, TypeError, "the value of 'A' in env is 1, of type int; convert it with str()"),
+        ({"env": {1: "a"}}, TypeError, "a name in env is 1, of type int; convert it with str()"),
+        ({"env": {"A": "\0"}}, ValueError, "the value of 'A' in env has a NUL character at position 0"),
+        ({"env": {"A=B": "c"}}, ValueError, "env has the name 'A=B', which no variable can have"),
+        ({"env": {"": "c"}}, ValueError, "env has the name '', which no variable can have"),
+        ({"input": 1.5}, TypeError, "input is 1.5, of type float; give bytes, or a str with text=True"),
+    ],
+)
+def test_impossible_option_is_refused(
+    owner: FakeTurn, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """A folder, a variable or an input that cannot be is named, and nothing was admitted."""
+    with pytest.raises(error) as caught:
+        run(owner, ["true"], **options)
+
     assert str(caught.value).startswith(message)
     assert [] == owner.activities
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 
 import pytest
 from commands import Gate, python, state_of
+from interrupts import every_place
 from standins import until
 
 from turnctl.processes import elsewhere, table
@@ -146,3 +148,24 @@ def test_table_of_another_namespace_is_not_believed(monkeypatch: pytest.MonkeyPa
     monkeypatch.undo()
     table._readable = None
     assert table._is_linux_table()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_reading_that_is_struck_leaves_no_descriptor(leak_check: object) -> None:
+    """An exception at any instruction of a reading, as of a Ctrl-C, leaves no descriptor open."""
+
+    class Struck(Exception):
+        pass
+
+    def strike() -> None:
+        raise Struck
+
+    before = len(os.listdir("/proc/self/fd"))
+    places = 0
+    for interruption in every_place(strike):
+        with contextlib.suppress(Struck):
+            interruption.run(lambda: read_entry(os.getpid()))
+        places += interruption.happened
+
+    assert places > 20
+    assert before == len(os.listdir("/proc/self/fd"))

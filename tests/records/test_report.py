@@ -10,6 +10,7 @@ from turnctl.records.process import ProcessOutcome, Survivor
 from turnctl.records.report import ActivityRecord, TurnReport
 
 OPEN = ActivityRecord("tool", "search", "open", 1.0)
+HELD = ProcessOutcome(7, ("make",), returncode=0, exited=True, output_held=True)
 CLOSED = ActivityRecord("tool", "fetch", "completed", 1.0, 2.0, "ok")
 LEFT = ProcessOutcome(7, ("x",), survivors=(Survivor(8, 1.0, "sleep", "D", "uninterruptible"),))
 
@@ -23,8 +24,9 @@ def report(**fields: object) -> TurnReport:
     ("fields", "words"),
     [
         ({"activities": (CLOSED, OPEN)}, "t1 says ended with open activities: tool search"),
-        ({"alive": ("thread x",)}, "t1 says ended and names things still alive"),
-        ({"processes": (LEFT,)}, "t1 says ended and names things still alive"),
+        ({"alive": ("thread x",)}, "t1 says ended and names things that may be alive"),
+        ({"processes": (HELD,)}, "t1 says ended and names things that may be alive"),
+        ({"processes": (LEFT,)}, "t1 says ended and names things that may be alive"),
     ],
 )
 def test_end_with_something_open_is_refused(fields: dict[str, object], words: str) -> None:

@@ -107,7 +107,7 @@ def test_reason_that_is_said_already_is_not_repeated() -> None:
 def test_output_that_somebody_holds_is_not_called_nothing() -> None:
     """Where the pipe was still held open, the line says so beside what it did not find."""
     held = ProcessOutcome(7, ("make",), returncode=0, exited=True, output_held=True)
-    report = TurnReport("t1", None, "completed", "ended", 0.0, 1.0, processes=(held,))
+    report = TurnReport("t1", None, "completed", "unproven", 0.0, 1.0, processes=(held,))
 
     assert "none found left, but somebody still held the output open" in str(report)
 

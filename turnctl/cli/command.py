@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -13,14 +14,39 @@ Rows = Sequence[tuple[str, str]]
 
 
 class Command(click.Command):
-    """A command whose help begins with examples and ends with tables; its options end at the first operand."""
+    """A command whose help begins with examples and ends with tables; its options end at the first operand.
 
-    def __init__(self, *args: Any, examples: Rows = (), tables: Sequence[tuple[str, Rows]] = (), **kwargs: Any) -> None:
+    ``elsewhere`` says what an option that people know from other tools is called here.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        examples: Rows = (),
+        tables: Sequence[tuple[str, Rows]] = (),
+        elsewhere: Mapping[str, str] = MappingProxyType({}),
+        **kwargs: Any,
+    ) -> None:
         kwargs.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
         super().__init__(*args, **kwargs)
         self.allow_interspersed_args = False
         self._examples = examples
         self._tables = tables
+        self._elsewhere = elsewhere
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            ours = self._elsewhere.get(error.option_name)
+            if ours is not None:
+                text = f"here it is {ours}" if ours.startswith("-") else ours
+                raise click.UsageError(f"there is no option {error.option_name}; {text}", ctx) from None
+            error.ctx = error.ctx or ctx
+            raise
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # the parser does not know whose options it reads
+            raise
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_text(self.short_help or "")

@@ -94,6 +94,9 @@ class Execution:
 
         def on_start(pid: int) -> None:
             self._leader = pid
+            if plan.summary is not None:
+                # one of an earlier run must not be taken for this one's, should ours never be written
+                summary.remove(plan.summary)
             if started is not None:
                 started(pid)
 

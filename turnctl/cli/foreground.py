@@ -20,7 +20,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -47,6 +48,7 @@ class Foreground:
         self._is_handed = False
         self._was_handed = False
         self._is_busy = False
+        self._has_news = False
         terminal.saved = terminal.modes()
         # a shell without job control marks what it runs in the background by this; its group is the shell's own
         self._may_hold = not all(signal.getsignal(n) is signal.SIG_IGN for n in (signal.SIGINT, signal.SIGQUIT))
@@ -135,12 +137,25 @@ class Foreground:
         self._look()
 
     def _look(self) -> None:
+        """Deal with every stop of the command that there is to see.
+
+        Called again while it is at work it only leaves word, so that a stop of that moment is seen as well: between
+        the last look and the end of this there is no other signal to come.
+        """
+        self._has_news = True
         if self._command is None or self._is_busy:
             return
+        while self._has_news:
+            with self._busy():
+                self._has_news = False
+                while stopped := self._stopped_by():
+                    self._stopped(stopped)
+
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
         self._is_busy = True
         try:
-            while stopped := self._stopped_by():
-                self._stopped(stopped)
+            yield
         finally:
             self._is_busy = False
 
@@ -194,8 +209,7 @@ class Foreground:
         """Ctrl-Z where we hold the foreground, or a SIGTSTP from elsewhere: the command is stopped with us."""
         if self._is_busy or self._is_stopping() or self._terminal.shell_group() is None:
             return
-        self._is_busy = True
-        try:
+        with self._busy():
             was_handed = self._is_handed
             if self._command is not None:
                 self._signal_command(signal.SIGTSTP)
@@ -203,8 +217,8 @@ class Foreground:
             self._stop_by(signal.SIGTSTP, os.getpid())
             if self._command is not None:
                 self._resume(hand_over=was_handed, modes=None)
-        finally:
-            self._is_busy = False
+        if self._has_news:
+            self._look()
 
     def _on_continued(self, _number: int, _frame: FrameType | None) -> None:
         """Somebody stopped and continued us, not the command: the shell has had the terminal in between."""

@@ -30,6 +30,24 @@ _STATUSES = (
     ("2", "wrong use of turnctl; nothing was run"),
     ("130, 143", "turnctl was stopped by Ctrl-C, by SIGTERM, and dies of that signal (129 HUP, 131 QUIT)"),
 )
+#: what ``timeout``, ``env``, ``docker`` and ``systemd-run`` call it
+_ELSEWHERE = {
+    "--kill-after": "--grace",
+    "-k": "--grace",
+    "-s": "--signal",
+    "-t": "--timeout",
+    "--time": "--timeout",
+    "--stop-timeout": "--grace",
+    "--stop-signal": "--signal",
+    "--cwd": "--chdir",
+    "--workdir": "--chdir",
+    "--working-directory": "--chdir",
+    "--output": "--summary",
+    "-o": "--summary",
+    "--json": "--summary FILE",
+    "--preserve-status": "it is not needed: without a stop the command's own status is the one that you get",
+    "--foreground": "it is not needed: on a terminal the command has the foreground",
+}
 _HELP = """
     First Ctrl-C or SIGTERM: the command is asked to end, and killed after the grace. Second: killed now. Third:
     turnctl stops waiting and says what is left.
@@ -48,6 +66,7 @@ _HELP = """
     options_metavar="[OPTIONS] [--]",
     examples=_EXAMPLES,
     tables=[("Exit status", _STATUSES)],
+    elsewhere=_ELSEWHERE,
 )
 @click.option(
     "--timeout",

@@ -8,7 +8,7 @@ from typing import Any
 
 from turnctl.errors import BadArgument
 
-__all__ = ["check", "write"]
+__all__ = ["check", "remove", "write"]
 
 _STREAMS = ("stdin", "stdout", "stderr")
 _MODE = 0o600
@@ -47,9 +47,17 @@ def check(path: str) -> str:
     return real
 
 
+def remove(path: str) -> None:
+    """Take away what an earlier run has written there; where that is not possible it stays."""
+    try:
+        os.unlink(path)
+    except OSError:
+        pass  # none there, or a folder that changed meanwhile, which ``write`` will tell of
+
+
 def write(path: str, values: dict[str, Any]) -> None:
-    """Replace ``path`` by a document of ``values``, readable by its owner alone. A reader sees the old or the new
-    one, never half of it. Raises ``OSError`` with nothing left behind.
+    """Put a document of ``values`` at ``path``, readable by its owner alone. A reader sees all of it or none.
+    Raises ``OSError`` with nothing left behind.
     """
     import json
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from turnctl.lazily import names_of
 
 if TYPE_CHECKING:
     from turnctl.processes.failed import CommandFailed, CommandTimedOut
@@ -13,17 +14,10 @@ if TYPE_CHECKING:
 __all__ = ["CommandFailed", "CommandTimedOut", "Process", "Unowned"]
 
 _HOMES = {
-    "CommandFailed": "failed",
-    "CommandTimedOut": "failed",
-    "Process": "process",
-    "Unowned": "unowned",
+    "CommandFailed": "turnctl.processes.failed",
+    "CommandTimedOut": "turnctl.processes.failed",
+    "Process": "turnctl.processes.process",
+    "Unowned": "turnctl.processes.unowned",
 }
 
-
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'turnctl.processes' has no attribute {name!r}")
-    value: object = getattr(import_module(f"turnctl.processes.{home}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = names_of(__name__, _HOMES, __all__)

@@ -179,6 +179,8 @@ def _input(data: bytes | str | None, stdin: Stream, coding: Coding | None) -> So
         return Source(coding.encode(data), closing=True)
     if coding is not None:
         raise TypeError(f"input is of type {type(data).__name__}; with text=True give a str")
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"input is {data!r}, of type {type(data).__name__}; give bytes, or a str with text=True")
     return Source(data, closing=True)
 
 

@@ -23,7 +23,7 @@ from time import monotonic
 from typing import Literal
 
 from turnctl import points
-from turnctl.processes.wakeup import Wakeup
+from turnctl.waiting.wakeup import Wakeup
 
 __all__ = ["Driven", "Phase"]
 

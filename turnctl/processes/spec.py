@@ -78,8 +78,8 @@ def make_spec(
         args=checked,
         argv=argv,
         shell=shell,
-        cwd=None if cwd is None else os.fspath(cwd),
-        env=env,
+        cwd=_read_cwd(cwd),
+        env=_read_env(env),
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
@@ -118,6 +118,37 @@ def _read_args(
     return items, texts, ("/bin/sh", "-c", *texts) if shell else texts
 
 
+def _read_cwd(cwd: str | bytes | os.PathLike[str] | os.PathLike[bytes] | None) -> str | bytes | None:
+    if cwd is None:
+        return None
+    if not isinstance(cwd, (str, bytes, os.PathLike)):
+        raise TypeError(f"cwd is {cwd!r}, of type {type(cwd).__name__}; give the folder as a str, bytes or a path")
+    path = os.fspath(cwd)
+    _refuse_nul(path, "cwd")
+    if not path:
+        raise BadArgument("cwd is empty; give a folder, or None for the current one")
+    return path
+
+
+def _read_env(env: Mapping[Any, Any] | None) -> Mapping[Any, Any] | None:
+    if env is None:
+        return None
+    if not isinstance(env, Mapping):
+        raise TypeError(
+            f"env is of type {type(env).__name__}; give a mapping of names to values, such as {{**os.environ, 'A': 'b'}}"
+        )
+    for name, value in env.items():
+        for what, one in (("a name", name), (f"the value of {name!r}", value)):
+            if not isinstance(one, (str, bytes, os.PathLike)):
+                raise TypeError(f"{what} in env is {one!r}, of type {type(one).__name__}; convert it with str()")
+            _refuse_nul(os.fspath(one), f"{what} in env")
+        if not name or "=" in os.fsdecode(name):
+            raise BadArgument(
+                f"env has the name {name!r}, which no variable can have: a name is not empty and has no ="
+            )
+    return env
+
+
 def _first_that_is_no_text(args: Any) -> str:
     try:
         for at, item in enumerate(args):
@@ -132,8 +163,8 @@ def _refuse_nul(item: str | bytes, what: str) -> None:
     at = item.find("\0") if isinstance(item, str) else item.find(b"\0")
     if at >= 0:
         raise BadArgument(
-            f"{what} has a NUL character at position {at}, which no argument of a command can carry; remove it, "
-            "or hand such data over with input="
+            f"{what} has a NUL character at position {at}, which the system cannot hand on to a command; "
+            "remove it, or hand such data over with input="
         )
 
 

@@ -24,7 +24,7 @@ from time import monotonic
 from turnctl import points
 from turnctl.errors import TurnOver
 from turnctl.processes.account import Account
-from turnctl.processes.attention import is_main
+from turnctl.waiting.attention import is_main
 from turnctl.processes.drive import Driven
 from turnctl.processes.ladder import Ladder
 from turnctl.processes.leader import Leader, reap_abandoned
@@ -34,7 +34,7 @@ from turnctl.processes.spec import Spec
 from turnctl.processes.table import Entry
 from turnctl.processes.tree import Tree, is_still
 from turnctl.processes.undisturbed import Undisturbed
-from turnctl.processes.wakeup import Wakeup
+from turnctl.waiting.wakeup import Wakeup
 from turnctl.records.process import ProcessOutcome
 from turnctl.tokens.activities import Activity, Owner
 
@@ -125,19 +125,21 @@ class Supervision(Driven):
 
     def _start(self) -> None:
         reap_abandoned()
-        self._wakeup = Wakeup(bytewise=is_main())
-        try:
-            self._activity = self._owner.admit(self)
-        except BaseException:
-            self._wakeup.close()
-            raise
         started: Started | None = None
         quiet = Undisturbed()
+        quiet.begin()
+        try:
+            self._wakeup = Wakeup(bytewise=is_main())
+            self._activity = self._owner.admit(self)
+        except BaseException:
+            if self._wakeup is not None:
+                self._wakeup.close()
+            quiet.end()
+            raise
         try:
             points.reach("processes.run.admitted")
             self._unwatch = self._owner.watch(self._on_bell)
             self._refuse_if_stopped()
-            quiet.begin()
             started = start(self.spec)
             self._take_over(started, self._wakeup)
         except BaseException as error:

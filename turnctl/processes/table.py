@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from io import FileIO
 from typing import NamedTuple
 
 __all__ = [
@@ -188,16 +189,12 @@ def started_at(entry: Entry) -> float:
 
 def _read(path: str) -> bytes | None:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # an object that owns the descriptor: an exception that strikes in here (Ctrl-C) leaves none open
+        with FileIO(path) as file:
+            return file.read(4096)
     except OSError as error:
         _refuse_exhaustion(error)
         return None  # it has ended, or it is not ours to see
-    try:
-        return os.read(fd, 4096)
-    except OSError:
-        return None  # it ended between the two calls
-    finally:
-        os.close(fd)
 
 
 def _refuse_exhaustion(error: OSError) -> None:

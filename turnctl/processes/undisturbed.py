@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from turnctl.processes.attention import is_main
+from turnctl.waiting.attention import is_main
 
 __all__ = ["Undisturbed"]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from turnctl.lazily import names_of
 
 if TYPE_CHECKING:
     from turnctl.records.process import Completed, ProcessOutcome, SignalSent, Survivor
@@ -23,22 +24,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ActivityRecord": "report",
-    "Completed": "process",
-    "ProcessOutcome": "process",
-    "SignalSent": "process",
-    "StopAnswer": "stops",
-    "StopRecord": "stops",
-    "StopResult": "stops",
-    "Survivor": "process",
-    "TurnReport": "report",
+    "ActivityRecord": "turnctl.records.report",
+    "Completed": "turnctl.records.process",
+    "ProcessOutcome": "turnctl.records.process",
+    "SignalSent": "turnctl.records.process",
+    "StopAnswer": "turnctl.records.stops",
+    "StopRecord": "turnctl.records.stops",
+    "StopResult": "turnctl.records.stops",
+    "Survivor": "turnctl.records.process",
+    "TurnReport": "turnctl.records.report",
 }
 
-
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'turnctl.records' has no attribute {name!r}")
-    value: object = getattr(import_module(f"turnctl.records.{home}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = names_of(__name__, _HOMES, __all__)

@@ -78,6 +78,11 @@ class ProcessOutcome:
             return None
         return -self.returncode
 
+    @property
+    def is_held_by_unknown(self) -> bool:
+        """Whether somebody who was not found held the output open, so that something may be running."""
+        return self.output_held and not self.leftovers
+
     def as_dict(self) -> dict[str, Any]:
         """The outcome as plain values for JSON."""
         found = attrs.asdict(self, value_serializer=_plain)

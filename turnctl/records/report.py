@@ -22,7 +22,9 @@ class ActivityRecord:
     """One thing that the turn owned: what it was, when it ran, how it ended.
 
     ``abandoned`` means that it was still running when turnctl stopped waiting for it; ``unknown`` that its
-    end was not observed. Times are seconds since the epoch.
+    end was not observed. Times are seconds since the epoch. ``received`` is what a stream had given by then, for
+    a stream. ``late`` is evidence that came after the end was recorded and does not change it, such as the result
+    of a call that had been abandoned.
     """
 
     kind: str
@@ -31,10 +33,16 @@ class ActivityRecord:
     started_at: float
     ended_at: float | None = None
     detail: str | None = None
+    received: tuple[Any, ...] | None = None
+    late: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The record as plain values for JSON."""
-        return attrs.asdict(self)
+        """The record as plain values for JSON; of ``received`` the number, and the text where it is all text."""
+        plain = attrs.asdict(self, recurse=False)
+        if self.received is not None:
+            is_text = all(isinstance(item, str) for item in self.received)
+            plain["received"] = {"items": len(self.received), "text": "".join(self.received) if is_text else None}
+        return plain
 
 
 @attrs.frozen
@@ -42,8 +50,8 @@ class TurnReport:
     """What is known about a turn: intent, execution, activities and processes apart.
 
     ``outcome`` is None until it has been decided. ``execution`` is ``ended`` only when nothing of the turn
-    was found running any more; ``unproven`` when something was still there, or may have been, after turnctl
-    stopped waiting: ``alive`` names it. ``effects_unresolved`` counts effects with unknown outcome.
+    was found running any more; ``unproven`` when something was still there after turnctl stopped waiting, which
+    ``alive`` names, or may have been: somebody who was not found held a command's output open. ``effects_unresolved`` counts effects with unknown outcome.
     """
 
     turn_id: str
@@ -82,8 +90,8 @@ class TurnReport:
             if self.open_activities:
                 names = ", ".join(f"{a.kind} {a.name}" for a in self.open_activities)
                 raise ValueError(f"report of turn {self.turn_id} says ended with open activities: {names}")
-            if self.alive or any(p.survivors for p in self.processes):
-                raise ValueError(f"report of turn {self.turn_id} says ended and names things still alive")
+            if self.alive or any(p.survivors or p.is_held_by_unknown for p in self.processes):
+                raise ValueError(f"report of turn {self.turn_id} says ended and names things that may be alive")
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain values for JSON, schema ``turnctl.turn/1``; ``duration`` fields are seconds."""

@@ -77,7 +77,7 @@ def _processes(processes: tuple[ProcessOutcome, ...], *, anything_alive: bool) -
         texts.append(f"{left} left")
     elif anything_alive:
         pass  # the line goes on to name it
-    elif any(p.output_held and not p.leftovers for p in processes):
+    elif any(p.is_held_by_unknown for p in processes):
         texts.append("none found left, but somebody still held the output open")
     elif all(p.empty_proven for p in processes):
         texts.append("none left")

@@ -11,8 +11,8 @@ import threading
 from commands import alive, nap
 from standins import BOUND
 
-from turnctl.processes.attention import Attention
-from turnctl.processes.wakeup import Wakeup
+from turnctl.waiting.attention import Attention
+from turnctl.waiting.wakeup import Wakeup
 
 # the signal is sent by another thread in the last moment in which the interpreter has already looked at its flags:
 # poll is entered through a wrapper whose C code has begun, so the handler can only run when poll returns
