@@ -135,7 +135,7 @@ def _read_env(env: Mapping[Any, Any] | None) -> Mapping[Any, Any] | None:
         return None
     if not isinstance(env, Mapping):
         raise TypeError(
-            f"env is of type {type(env).__name__}; give a mapping of names to values, such as {{**os.environ, 'A': 'b'}}"
+            f"env is of type {type(env).__name__}; give names and values, such as {{**os.environ, 'A': 'b'}}"
         )
     for name, value in env.items():
         for what, one in (("a name", name), (f"the value of {name!r}", value)):
@@ -143,9 +143,7 @@ def _read_env(env: Mapping[Any, Any] | None) -> Mapping[Any, Any] | None:
                 raise TypeError(f"{what} in env is {one!r}, of type {type(one).__name__}; convert it with str()")
             _refuse_nul(os.fspath(one), f"{what} in env")
         if not name or "=" in os.fsdecode(name):
-            raise BadArgument(
-                f"env has the name {name!r}, which no variable can have: a name is not empty and has no ="
-            )
+            raise BadArgument(f"env has the name {name!r}, which none can have: a name is not empty and has no =")
     return env
 
 

@@ -24,7 +24,6 @@ from time import monotonic
 from turnctl import points
 from turnctl.errors import TurnOver
 from turnctl.processes.account import Account
-from turnctl.waiting.attention import is_main
 from turnctl.processes.drive import Driven
 from turnctl.processes.ladder import Ladder
 from turnctl.processes.leader import Leader, reap_abandoned
@@ -34,9 +33,10 @@ from turnctl.processes.spec import Spec
 from turnctl.processes.table import Entry
 from turnctl.processes.tree import Tree, is_still
 from turnctl.processes.undisturbed import Undisturbed
-from turnctl.waiting.wakeup import Wakeup
 from turnctl.records.process import ProcessOutcome
 from turnctl.tokens.activities import Activity, Owner
+from turnctl.waiting.attention import is_main
+from turnctl.waiting.wakeup import Wakeup
 
 __all__ = ["Supervision"]
 
