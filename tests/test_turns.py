@@ -417,7 +417,8 @@ def test_stop_does_no_work_on_its_callers_stack() -> None:
         seen, watching = [], False
 
         def hook(name, args):
-            if watching and threading.get_ident() == main:
+            # looking up its own stack, for the place that asked, is seen as well and does nothing
+            if watching and threading.get_ident() == main and name not in ("sys._getframe", "object.__getattr__"):
                 seen.append(name)
 
         main = threading.get_ident()

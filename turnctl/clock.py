@@ -1,6 +1,7 @@
 """Clocks and durations: the time of the process, replaceable in tests, and "1m30s" to seconds and back.
 
-Nothing here blocks or is a checkpoint, and all of it may be called from any thread. Units are seconds.
+Nothing here but ``block`` blocks, nothing is a checkpoint, and all of it may be called from any thread. Units are
+seconds.
 """
 
 from __future__ import annotations
@@ -8,13 +9,25 @@ from __future__ import annotations
 import math
 import re
 import time
+from _thread import LockType
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from turnctl.errors import BadDuration
 
-__all__ = ["LONGEST_S", "Clock", "format_duration", "monotonic", "parse_duration", "use", "wall"]
+__all__ = [
+    "LONGEST_S",
+    "Clock",
+    "block",
+    "format_duration",
+    "keepers",
+    "monotonic",
+    "own_threads",
+    "parse_duration",
+    "use",
+    "wall",
+]
 
 #: The longest duration that is accepted. Locks and selectors overflow beyond some centuries.
 LONGEST_S = 1e9
@@ -33,6 +46,25 @@ class Clock(Protocol):
     def wall(self) -> float:
         """Seconds since the epoch."""
 
+    def block(self, lock: LockType, seconds: float) -> object:
+        """Acquire ``lock``, or give up when ``seconds`` have passed on this clock; below 0 there is no limit.
+
+        It may give up early: who waits measures again.
+        """
+
+
+def _block(lock: LockType, seconds: float) -> object:
+    return lock.acquire(True, seconds)
+
+
+#: Have the calling thread wait for a lock; the clock in use says how long that is. Call it as ``clock.block``.
+block: Callable[[LockType, float], object] = _block
+
+#: For clocks that stand in: each of these waits in real time, at most as long as it is told, until turnctl has done
+#: what is due by now; False if that did not come to an end.
+keepers: list[Callable[[float], bool]] = []
+#: and the idents of turnctl's own threads that wait for a time, which are no waits of the program.
+own_threads: set[int] = set()
 
 _monotonic: Callable[[], float] = time.monotonic
 _wall: Callable[[], float] = time.time
@@ -52,15 +84,16 @@ def wall() -> float:
 def use(clock: Clock) -> Iterator[None]:
     """Answer from ``clock`` in the whole process until the block ends. For tests.
 
-    Waits that are already going on, and the sleep of the operating system, keep to real time.
+    Timed waits of turnctl that begin in the block go by it. Waits that are already going on, and what the operating
+    system waits for (a descriptor, a process), keep to real time.
     """
-    global _monotonic, _wall
-    before = (_monotonic, _wall)
-    _monotonic, _wall = clock.monotonic, clock.wall
+    global _monotonic, _wall, block
+    before = (_monotonic, _wall, block)
+    _monotonic, _wall, block = clock.monotonic, clock.wall, clock.block
     try:
         yield
     finally:
-        _monotonic, _wall = before
+        _monotonic, _wall, block = before
 
 
 def parse_duration(

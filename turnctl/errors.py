@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from turnctl.records.process import Completed
     from turnctl.records.stops import StopRecord
+    from turnctl.waiting.call import LateResult
 
 __all__ = [
     "BadArgument",
@@ -15,9 +16,11 @@ __all__ = [
     "CommandError",
     "ContainmentUnavailable",
     "EventMisuse",
+    "ExecutorClosed",
     "SessionBusy",
     "ShuttingDown",
     "TokenMisuse",
+    "TooManyAbandoned",
     "TurnOver",
     "TurnctlError",
 ]
@@ -30,8 +33,9 @@ class CancelledError(BaseException):
     accepted, not that anything has ended: read the turn's report for that.
 
     ``record`` is the stop that was accepted first, ``token`` the token that raised. ``partial`` holds the
-    ``Completed`` of a command that the stop interrupted, with all output read before it. Pickling keeps the
-    record and drops the token, which belongs to one process.
+    ``Completed`` of a command that the stop interrupted, with all output read before it. ``late`` is the call that
+    the stop interrupted (``turn.call``): evidence of what it came to, if it ever comes back. Pickling keeps the
+    record and drops the token and the call, which belong to one process.
     """
 
     def __init__(
@@ -41,11 +45,13 @@ class CancelledError(BaseException):
         record: StopRecord | None = None,
         token: object | None = None,
         partial: Completed | None = None,
+        late: LateResult | None = None,
     ) -> None:
         super().__init__(message)
         self.record = record
         self.token = token
         self.partial = partial
+        self.late = late
 
     @property
     def reason(self) -> str | None:
@@ -100,6 +106,23 @@ class TurnOver(TurnctlError):
     def __init__(self, message: str, *, turn_id: str | None = None) -> None:
         super().__init__(message)
         self.turn_id = turn_id
+
+
+class TooManyAbandoned(TurnctlError):
+    """So many blocking calls of this process were left behind that no new one is started.
+
+    ``count`` is how many of them still run, ``limit`` how many may; ``turnctl.waiting.abandoned`` names and limits
+    them.
+    """
+
+    def __init__(self, message: str, *, count: int, limit: int) -> None:
+        super().__init__(message)
+        self.count = count
+        self.limit = limit
+
+
+class ExecutorClosed(TurnctlError, RuntimeError):
+    """The executor was shut down and takes no more work."""
 
 
 class TokenMisuse(TurnctlError, TypeError):

@@ -19,6 +19,7 @@ from turnctl.tokens.scope import Binding, bind, unbind
 from turnctl.tokens.session import stop_turn
 from turnctl.tokens.token import CancelToken, TurnToken
 from turnctl.tokens.turn import OnBusy, TurnCore
+from turnctl.waiting.face import WaitingTurn
 
 if TYPE_CHECKING:
     import os
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from turnctl.records.report import TurnReport
     from turnctl.records.stops import Outcome, StopAnswer, StopResult
     from turnctl.tokens.activities import Activity
-    from turnctl.tokens.callbacks import Registration
     from turnctl.tokens.shielding import Shield
 
 __all__ = ["Turn", "TurnResult", "begin_turn", "current_turn", "end_turn", "run_turn", "turn"]
@@ -39,7 +39,7 @@ T = TypeVar("T")
 Argv = Sequence["str | bytes | os.PathLike[str]"] | str
 
 
-class Turn(TurnCore):
+class Turn(WaitingTurn):
     """One unit of work that can be stopped, and the account of what became of it. See ``turnctl.turn``."""
 
     _binding: Binding | None = None
@@ -118,10 +118,6 @@ class Turn(TurnCore):
         """Stop this turn, and with ``wait`` block until it is over; see ``turnctl.stop``."""
         return stop_turn(self, reason=reason, by=by, soft=soft, kill=kill, grace=grace, wait=wait)
 
-    def on_cancel(self, fn: Callable[[], object], *, inline: bool = False) -> Registration:
-        """Have ``fn()`` called once when the turn is stopped; see ``CancelToken.on_cancel``."""
-        return self.token.on_cancel(fn, inline=inline)
-
     def child(self, *, timeout: float | str | None = None) -> CancelToken:
         """A token that follows this turn's and can be cancelled on its own; use it with ``with``."""
         return self.token.child(timeout=timeout)
@@ -129,23 +125,6 @@ class Turn(TurnCore):
     def shield(self, max: float | str = "5s") -> Shield:
         """Hold a stop back for the length of a ``with``, at most ``max``; it is raised at the end of it."""
         return self.token.shield(max)
-
-    # -- waiting ----------------------------------------------------------------------------------------------
-
-    def sleep(self, duration: float | str) -> None:
-        """Block for ``duration`` (seconds or "1m30s"); a checkpoint that wakes at once when the turn is stopped."""
-        from turnctl.waiting.wait import sleep
-
-        sleep(self.token, duration)
-
-    def wait_cancelled(self, timeout: float | str | None = None) -> bool:
-        """Block until the turn is stopped or ended, or ``timeout`` has passed; whether it was stopped.
-
-        Not a checkpoint: it returns the stop instead of raising it.
-        """
-        from turnctl.waiting.wait import wait
-
-        return wait(self.token, timeout)
 
     # -- owning -----------------------------------------------------------------------------------------------
 

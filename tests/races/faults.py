@@ -194,7 +194,7 @@ def decided_by_the_entry(patch: Patch) -> None:
 
 
 # lines of the product that more than one copy changes
-PARK = "if not done():\n    lock.acquire(True, left)"
+PARK = "if not done():\n    clock.block(lock, left)"
 LIST = "for waiters in lists:\n    waiters.append(lock)"
 PUSH = "self._push(first, level, grace, inline)"
 PUSH_FIRST = "self._push(record, LEVELS[record.level], record.grace_s, inline)"
@@ -229,7 +229,7 @@ FAULTS = {
         "_settle",
         marked=(),
         broken=(
-            ('self.cancelled = True\npoints.reach("token.cancel.flagged")', "pass"),
+            ('self.cancelled = self._due = True\npoints.reach("token.cancel.flagged")', "pass"),
             (
                 PUSH,
                 f'{PUSH}\nreach("token.cancel.flagged")\nself.cancelled = level >= CANCEL',
@@ -242,10 +242,10 @@ FAULTS = {
         "_enter_undisturbed",
         marked=(),
         broken=(
-            ('self.cancelled = True\npoints.reach("token.cancel.flagged")', "pass"),
+            ('self.cancelled = self._due = True\npoints.reach("token.cancel.flagged")', "pass"),
             (
                 PUSH_FIRST,
-                f'{PUSH_FIRST}\nreach("token.cancel.flagged")\nself.cancelled = True',
+                f'{PUSH_FIRST}\nreach("token.cancel.flagged")\nself.cancelled = self._due = True',
             ),
         ),
     ),
@@ -259,7 +259,10 @@ FAULTS = {
                 'if record.level != "soft":',
                 'alone = len(log) == count + 1\nreach("mutant.flag")\nif record.level != "soft":',
             ),
-            ("if len(log) == count + 1:\nif count:", "if alone:\n    if count:"),
+            (
+                'if len(log) == count + 1:\naccepted = StopAnswer("accepted", record, None, None, *self._ids())',
+                'if alone:\n    accepted = StopAnswer("accepted", record, None, None, *self._ids())',
+            ),
         ),
     ),
     "a waiter taken off the list before it is released": Fault(
@@ -303,7 +306,8 @@ FAULTS = {
         "join",
         marked=(),
         broken=(
-            ('points.reach("token.child.listed")\nfirst, level, grace, _ = read(parent._log)', "pass"),
+            ('points.reach("token.child.listed")', "pass"),
+            ("first, level, grace, _ = read(parent._log)", "pass"),
             (
                 "parts = parent._grow()",
                 'first, level, grace, _ = read(parent._log)\nreach("token.child.listed")\nparts = parent._grow()',

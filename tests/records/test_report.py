@@ -71,3 +71,29 @@ def test_report_travels_between_processes() -> None:
     made = report(activities=(CLOSED,), processes=(LEFT,), execution="unproven")
 
     assert made == pickle.loads(pickle.dumps(made))
+
+
+@pytest.mark.parametrize(
+    ("received", "given", "plain", "not_given"),
+    [
+        (None, None, None, ()),
+        ((), 0, {"items": 0, "given": 0, "text": ""}, ()),
+        (("Hel", "lo"), 1, {"items": 2, "given": 1, "text": "Hello"}, ("lo",)),
+        (("a", 1), 2, {"items": 2, "given": 2, "text": None}, ()),
+    ],
+)
+def test_received_items_are_counted_and_marked(
+    received: tuple[object, ...] | None, given: int | None, plain: object, not_given: tuple[object, ...]
+) -> None:
+    """Plain values have the numbers and the text; what the loop was not given is told apart."""
+    made = ActivityRecord("stream", "tokens", "cancelled", 1.0, 2.0, received=received, given=given)
+
+    assert (plain, not_given) == (made.as_dict()["received"], made.not_given)
+    assert "given" not in made.as_dict()
+
+
+def test_late_evidence_is_part_of_the_plain_values() -> None:
+    """Beside the end, which it does not change."""
+    made = ActivityRecord("call", "fetch", "abandoned", 1.0, 2.0, late="returned")
+
+    assert ("abandoned", "returned") == (made.as_dict()["state"], made.as_dict()["late"])

@@ -72,9 +72,17 @@ def test_record_is_plain_for_machines() -> None:
         "at": 2.5,
         "grace_s": 3.0,
         "source": "t1",
+        "site": None,
         "origin": None,
     } == found["origin"]
     assert ("parent", "kill", None) == (found["cause"], found["level"], found["reason"])
+
+
+def test_record_names_the_place_that_asked() -> None:
+    """The user's file, line and function, in one text."""
+    record = StopRecord("user", "cancel", 1.5, 2.5, site=("agent.py", 41, "press"))
+
+    assert "agent.py:41 in press" == record.as_dict()["site"]
 
 
 def test_records_are_frozen() -> None:

@@ -113,3 +113,27 @@ def test_activity_after_the_end_is_refused() -> None:
         raise AssertionError
 
     assert () == turn.report.activities
+
+
+def test_late_evidence_changes_no_end() -> None:
+    """What comes after the close stands beside it, all of it, in its order."""
+    activity = Activities("t").admit("call", "fetch")
+    assert activity.record().late is None
+    activity.close("abandoned", "left behind")
+    activity.note_late("returned")
+    activity.note_late("and more")
+    found = activity.record()
+
+    assert ("abandoned", "left behind", "returned; and more") == (found.state, found.detail, found.late)
+
+
+def test_received_items_are_recorded_as_they_are_now() -> None:
+    """A record keeps what a stream had then, with how many of these were given; others have neither."""
+    activity = Activities("t").admit("stream", "tokens")
+    assert (None, None) == (activity.record().received, activity.record().given)
+    activity.received = ["a", "b"]
+    activity.given = 1
+    found = activity.record()
+    activity.received.append("c")
+
+    assert (("a", "b"), 1, ("b",)) == (found.received, found.given, found.not_given)

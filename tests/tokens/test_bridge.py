@@ -10,7 +10,7 @@ import pytest
 from standins import BOUND, Background, until
 
 import turnctl
-from turnctl.testing import pause_at
+from turnctl.testing import call_at, pause_at
 
 OurThreads = Callable[[], list[str]]
 
@@ -232,3 +232,85 @@ def test_late_comer_is_served_though_the_thread_is_leaving(what: str) -> None:
             undo()
 
     assert served
+
+
+def test_watchers_come_before_the_next_callback() -> None:
+    """A change between two callbacks is carried before the second one, however many there are."""
+    order: list[str] = []
+    with turnctl.turn() as turn:
+
+        def first() -> None:
+            order.append("first")
+            turn.stop(kill=True)
+
+        turn.watch(lambda: order.append(f"watcher {turn.token.level}") if turn.stop_wanted() else None)
+        turn.on_cancel(first)
+        turn.on_cancel(lambda: order.append("second"))
+        turn.stop()
+        assert until(lambda: "second" in order)
+
+    kept = [one for n, one in enumerate(order) if n == 0 or one != order[n - 1]]
+    assert ["watcher cancel", "first", "watcher kill", "second"] == kept[:4]
+
+
+def test_many_callbacks_run_in_one_round() -> None:
+    """Without a change in between they cost no more than a walk."""
+    ran: list[int] = []
+    with turnctl.turn() as turn:
+        for n in range(2000):
+            turn.on_cancel(lambda n=n: ran.append(n))  # type: ignore[misc]
+        began = time.monotonic()
+        turn.stop()
+        assert until(lambda: len(ran) == 2000)
+        took = time.monotonic() - began
+
+    assert list(range(2000)) == ran
+    assert took < 2
+
+
+def test_release_runs_once_when_the_turn_is_over(our_threads: OurThreads) -> None:
+    """What belongs to the turn is given back by its end, on the thread that ends it, and needs no bridge thread."""
+    told: list[int] = []
+    with turnctl.turn() as turn:
+        turn.bridge.at_over(lambda: told.append(threading.get_ident()))
+        undo = turn.bridge.at_over(lambda: told.append(0))
+        undo()
+        undo()
+        inside = our_threads()
+    turn.bridge.finish()
+
+    assert [threading.get_ident()] == told
+    assert [] == inside
+
+
+def test_release_that_comes_late_runs_at_once() -> None:
+    """Listed after the bridge was let go, or while it is, it is not forgotten."""
+    told: list[str] = []
+    with turnctl.turn() as turn:
+        bridge = turn.bridge
+        with call_at("bridge.release.listed", bridge.finish):
+            bridge.at_over(lambda: told.append("while"))
+    bridge.at_over(lambda: told.append("after"))
+
+    assert ["while", "after"] == told
+
+
+def test_release_runs_though_a_callback_blocks() -> None:
+    """A user's callback that holds the thread up holds nothing back that belongs to the turn (promise 5)."""
+    inside, go = threading.Event(), threading.Event()
+    told: list[int] = []
+
+    def blocks() -> None:
+        inside.set()
+        go.wait(BOUND)
+
+    with turnctl.turn() as turn:
+        turn.bridge.at_over(lambda: told.append(1))
+        turn.on_cancel(blocks)
+        turn.stop()
+        assert inside.wait(BOUND)
+    before = list(told)
+    go.set()
+
+    assert [1] == before
+    assert until(lambda: not turn.bridge.is_running)

@@ -11,7 +11,8 @@ import pytest
 from standins import BOUND, Background, until
 
 import turnctl
-from turnctl import BadArgument, BadDuration
+from turnctl import BadArgument, BadDuration, clock
+from turnctl.testing import FakeClock, call_at
 from turnctl.tokens import deadline
 
 OurThreads = Callable[[], list[str]]
@@ -199,27 +200,90 @@ def test_many_short_turns_with_long_limits_leave_no_heap() -> None:
     assert until(lambda: timers() == 0, within=2)
 
 
-def test_standing_clock_does_not_fire_early(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standing_clock_does_not_fire_early() -> None:
     """While the monotonic clock stands still, as on a suspended machine, nothing fires; later it does."""
-    real = time.monotonic
-    stood_at = real()
+    stood_at = time.monotonic()
     standing = threading.Event()
     standing.set()
 
-    class Clock:
-        @staticmethod
-        def monotonic() -> float:
-            return stood_at if standing.is_set() else real()
+    class Standing:
+        def monotonic(self) -> float:
+            return stood_at if standing.is_set() else time.monotonic()
 
-    monkeypatch.setattr(deadline, "time", Clock)
+        def wall(self) -> float:
+            return time.time()
+
+        def block(self, lock: Any, seconds: float) -> bool:
+            return bool(lock.acquire(True, seconds))
+
     fired = threading.Event()
-    timer = deadline.start(stood_at + 0.05, fired.set)
-    early = fired.wait(0.3)
-    standing.clear()
-    later = fired.wait(BOUND)
-    timer.cancel()
+    with clock.use(Standing()):
+        timer = deadline.start(stood_at + 0.05, fired.set)
+        early = fired.wait(0.3)
+        standing.clear()
+        later = fired.wait(BOUND)
+        timer.cancel()
 
     assert (False, True) == (early, later)
+
+
+def test_settled_when_all_that_is_due_has_been_called() -> None:
+    """``settle`` comes back after the calls that were due, not before, and starts no thread where there is none."""
+    called: list[int] = []
+    idle = deadline.settle(0)
+    without = timers()
+    for number in range(50):
+        deadline.start(clock.monotonic(), lambda number=number: called.append(number))  # type: ignore[misc]
+    settled = deadline.settle(BOUND)
+
+    assert (True, 0) == (idle, without)
+    assert settled
+    assert list(range(50)) == called
+
+
+def test_order_that_comes_as_the_thread_leaves_is_served() -> None:
+    """A deadline that is set in the moment in which the idle thread gives itself up is not forgotten."""
+    fired = threading.Event()
+    with call_at("deadline.idle", lambda: deadline.start(clock.monotonic(), fired.set)):
+        deadline.start(clock.monotonic(), lambda: None)
+
+        assert fired.wait(BOUND)
+
+
+def test_settling_is_bounded() -> None:
+    """A call that does not come back delays ``settle`` for as long as it is told."""
+    gate, inside = threading.Event(), threading.Event()
+    deadline.start(clock.monotonic(), lambda: (inside.set(), gate.wait(BOUND)))
+    assert inside.wait(BOUND)
+    settled = deadline.settle(0.05)
+    gate.set()
+
+    assert not settled
+
+
+def test_fires_by_the_clock_in_use(fake_clock: FakeClock) -> None:
+    """A deadline passes when the clock in use passes it, and has been carried out when ``advance`` returns."""
+    fired: list[str] = []
+    deadline.start(clock.monotonic() + 3600, lambda: fired.append("hour"))
+    deadline.start(clock.monotonic() + 60, lambda: fired.append("minute"))
+    fake_clock.advance(59)
+    before = list(fired)
+    fake_clock.advance(1)
+    after = list(fired)
+    fake_clock.advance(7200)
+
+    assert ([], ["minute"], ["minute", "hour"]) == (before, after, fired)
+
+
+def test_turn_stops_by_the_clock_in_use(fake_clock: FakeClock) -> None:
+    """A turn's limit of five minutes passes when the test says so."""
+    with turnctl.turn(timeout="5m") as turn:
+        fake_clock.advance(299)
+        before = turn.cancelled
+        fake_clock.advance(1)
+        after = turn.token.cause
+
+    assert (False, "deadline") == (before, after)
 
 
 def test_wall_clock_that_jumps_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

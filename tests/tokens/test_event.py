@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import pickle
@@ -10,10 +11,12 @@ import time
 import warnings
 
 import pytest
+from interrupts import every_place
 from standins import BOUND, Background, is_parked, until
 
 import turnctl
 from turnctl import EventMisuse, TokenMisuse, TurnEvent
+from turnctl.tokens import event as event_module
 from turnctl.tokens import registry
 from turnctl.tokens.event import park, release_all
 
@@ -292,3 +295,67 @@ def test_parked_thread_never_runs(way: str) -> None:
 def asleep(native_id: int) -> bool:
     with open(f"/proc/self/task/{native_id}/stat", encoding="ascii") as stat:
         return stat.read().rpartition(") ")[2].startswith("S")
+
+
+# -- a crowd --------------------------------------------------------------------------------------------------
+
+
+def crowd_of(event: TurnEvent, count: int) -> list[Background[bool]]:
+    waiters = [Background(event.wait) for _ in range(count)]
+    assert until(lambda: len(event._waiters) >= count)
+    return waiters
+
+
+def test_crowd_is_woken_to_the_last() -> None:
+    """More waiters than are woken at once: each wakes the next, and none stays parked (E5)."""
+    event = TurnEvent()
+    waiters = crowd_of(event, 100)
+    event.set()
+
+    assert [True] * 100 == [waiter.result() for waiter in waiters]
+    assert {} == event_module._carried
+
+
+def test_crowd_passes_those_that_leave_by_themselves() -> None:
+    """Timed waiters that leave in the middle of it hand on what they were given to carry."""
+    for _ in range(20):
+        event = TurnEvent()
+        timed = [Background(event.wait, 0.01) for _ in range(40)]
+        waiters = crowd_of(event, 40)
+        until(lambda: len(event._waiters) < 75)  # noqa: B023 - some are just leaving
+        event.set()
+
+        assert [True] * 40 == [waiter.result() for waiter in waiters]
+        for one in timed:
+            one.result()
+        assert {} == event_module._carried
+
+
+def test_crowd_wakes_although_a_carrier_is_struck() -> None:
+    """An exception at any step of the thread that has to wake the next leaves nobody parked (E5)."""
+
+    class Struck(Exception):
+        pass
+
+    def strike() -> None:
+        raise Struck
+
+    for interruption in every_place(strike):
+        event = TurnEvent()
+        waiters: list[Background[bool]] = []
+
+        def crowd(event: TurnEvent = event, waiters: list[Background[bool]] = waiters) -> None:
+            until(lambda: event._waiters or interruption.happened)  # noqa: B023
+            waiters += [Background(event.wait) for _ in range(24)]
+            until(lambda: len(event._waiters) > 24 or interruption.happened)  # noqa: B023
+            event.set()
+
+        setter = Background(crowd)
+        with contextlib.suppress(Struck):
+            interruption.run(event.wait)
+        setter.result()
+
+        assert [True] * 24 == [waiter.result() for waiter in waiters], interruption.struck_in
+        # struck in the very look at what it carries it leaves an entry behind, of a crowd that others have woken
+        assert [] == [lock for crowd in event_module._carried.values() for lock in crowd[0]], interruption.struck_in
+        event_module._carried.clear()

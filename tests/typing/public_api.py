@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import queue
+import socket
 import threading
-from typing import Literal, assert_type
+from concurrent.futures import Future
+from typing import Any, Literal, assert_type
 
 import turnctl
 from turnctl import (
@@ -16,6 +20,7 @@ from turnctl import (
     Completed,
     ContainmentUnavailable,
     EventMisuse,
+    ExecutorClosed,
     ProcessOutcome,
     SessionBusy,
     ShuttingDown,
@@ -23,6 +28,7 @@ from turnctl import (
     StopRecord,
     StopResult,
     TokenMisuse,
+    TooManyAbandoned,
     Turn,
     TurnctlError,
     TurnEvent,
@@ -106,10 +112,73 @@ def stops() -> None:
         handling.restore()
 
 
-def waits() -> None:
+def waits(words: queue.Queue[str], futures: list[Future[int]], thread: threading.Thread) -> None:
     turnctl.sleep(0.5)
     with turnctl.shield("2s"):
         turnctl.check()
+    assert_type(turnctl.wait(thread, timeout="1s"), bool)
+    assert_type(turnctl.get(words), str)
+    lock = turnctl.Lock()
+    assert_type(turnctl.acquire(lock, timeout=1), bool)
+    own: turnctl.SimpleQueue[int] = turnctl.SimpleQueue()
+    own.put(3)
+    for future in turnctl.as_completed(futures):
+        assert_type(future, Future[int])
+    assert_type(turnctl.select([0], write=[1], timeout="5s"), list[Any])
+    assert_type(turnctl.input("> "), str)
+    turnctl.ask("go on?")
+
+
+def calls_and_streams(text: str) -> int:
+    assert_type(turnctl.call(len, text, prefer="result", interrupt=True), int)
+    with turnctl.stream(["a", "b"], name="reply") as parts:
+        assert_type(parts, turnctl.Stream[str])
+        for part in parts:
+            assert_type(part, str)
+    try:
+        turnctl.call(text.encode)
+    except CancelledError as error:
+        assert_type(error.late, turnctl.LateResult | None)
+    bound = turnctl.bind(len)
+    return bound(text)
+
+
+def bridges(turn: Turn, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> int:
+    async def work() -> int:
+        return 1
+
+    assert_type(turn.bridge_asyncio(loop), turnctl.StopEvent)
+    with turn.bridge_socket(sock) as bridging:
+        assert_type(bridging, turnctl.Bridging)
+    assert_type(turn.bridge_fd(), int)
+    return turnctl.run_coroutine(work())
+
+
+def threads(turn: Turn) -> int:
+    started = turn.thread(len, "abc", name="count")
+    assert_type(started, turnctl.TurnThread[int])
+    with turn.executor(2) as pool:
+        assert_type(pool, turnctl.TurnExecutor)
+        future = pool.submit(len, "abc")
+        assert_type(future, turnctl.TurnFuture[int])
+    with turnctl.install(threads=True) as installed:
+        assert_type(installed, turnctl.Installed)
+    turnctl.uninstall()
+    return started.result("1s")
+
+
+def pauses(turn: Turn) -> None:
+    assert_type((turn.pause(), turn.paused, turn.resume()), tuple[bool, bool, bool])
+    assert_type(turnctl.pause_all() + turnctl.resume_all(), list[str])
+
+
+def answers(question: turnctl.Question) -> bool:
+    return bool(question.answer("yes"))
+
+
+def diagnoses(turn: Turn) -> str:
+    assert_type(turn.diagnose(), turnctl.Diagnosis)
+    return str(turn.diagnose())
 
 
 def commands() -> int | None:
@@ -141,8 +210,8 @@ def reads(report: TurnReport) -> list[ActivityRecord]:
 
 def errors(error: BaseException) -> str:
     kinds: tuple[type[TurnctlError], ...] = (
-        *(BadArgument, BadDuration, CommandError, ContainmentUnavailable, EventMisuse),
-        *(SessionBusy, ShuttingDown, TokenMisuse, TurnOver),
+        *(BadArgument, BadDuration, CommandError, ContainmentUnavailable, EventMisuse, ExecutorClosed),
+        *(SessionBusy, ShuttingDown, TokenMisuse, TooManyAbandoned, TurnOver),
     )
     if isinstance(error, CancelledError):
         assert_type(error.partial, Completed | None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import threading
 from commands import alive, nap
 from standins import BOUND
 
+from turnctl.tokens import registry
 from turnctl.waiting.attention import Attention
 from turnctl.waiting.wakeup import Wakeup
 
@@ -86,6 +88,26 @@ def test_descriptor_is_taken_back_before_it_is_closed() -> None:
 
     assert during >= 0
     assert -1 == after
+
+
+def test_ring_where_another_descriptor_is_set() -> None:
+    """Where another descriptor is set, whoever reads that rings for the loop, until it listens no more."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    before = signal.set_wakeup_fd(write)
+    wakeup = Wakeup(bytewise=True)
+    wakeup.listen()
+    registry.tell(registry.on_signal)
+    rung = select.select([wakeup.fd], [], [], 0)[0]
+    wakeup.deafen()
+    after = list(registry.on_signal)
+    wakeup.close()
+    signal.set_wakeup_fd(before)
+    os.close(read)
+    os.close(write)
+
+    assert 1 == len(rung)
+    assert [] == after
 
 
 def test_other_threads_change_nothing() -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import multiprocessing
+import signal
 import threading
 import time
+from typing import Any
 
 import pytest
 from standins import BOUND, Background, is_parked, until
 
 import turnctl
-from turnctl import BadDuration, CancelledError
-from turnctl.testing import call_at
+from turnctl import BadArgument, BadDuration, CancelledError
+from turnctl.testing import call_at, pause_at
 from turnctl.tokens.token import TurnToken
-from turnctl.waiting.wait import sleep, wait
+from turnctl.waiting.wait import sleep
+from turnctl.waiting.wait import wait as wait_for
+from turnctl.waiting.wait import wait_cancelled as wait
 
 
 @pytest.fixture
@@ -127,24 +133,6 @@ def test_sleep_outside_a_turn_is_plain() -> None:
     assert 0.02 <= time.monotonic() - begun < 1
 
 
-def test_sleep_fits_where_a_sleep_is_asked_for() -> None:
-    """A retry library may take ``turnctl.sleep`` for its own, and the stop ends the retrying."""
-    tenacity = pytest.importorskip("tenacity")
-    attempts: list[int] = []
-
-    def flaky() -> None:
-        attempts.append(1)
-        if len(attempts) == 3:
-            turnctl.current_turn().stop()  # type: ignore[union-attr]
-        raise OSError
-
-    retrying = tenacity.Retrying(sleep=turnctl.sleep, wait=tenacity.wait_fixed(0.001))
-    with turnctl.turn() as turn:
-        retrying(flaky)
-
-    assert ("cancelled", 3) == (turn.outcome, len(attempts))
-
-
 @pytest.mark.parametrize("value", [-1, "5", "", "-1s", None, "none", float("nan"), float("inf"), True, object()])
 def test_bad_time_to_sleep_is_refused(token: TurnToken, value: float) -> None:
     """A sleep takes a duration, in a turn and outside."""
@@ -226,3 +214,204 @@ def test_wait_for_the_end() -> None:
     assert [True] == decided
     assert waiters[0].result()
     assert turn.wait_over()
+
+
+# -- waiting for a thing ------------------------------------------------------------------------------------------
+
+
+def test_event_that_is_set_and_cleared_at_once(token: TurnToken) -> None:
+    """As with ``Event.wait``, who waited while it was set is told, also if it has been cleared since."""
+    event = threading.Event()
+    with pause_at("waiting.woken") as held:
+        waiter = Background(wait_for, token, event)
+        assert is_parked(token._grow().waiters)
+        event.set()
+        assert held.reached.wait(BOUND)
+        event.clear()
+        held.release()
+
+        assert waiter.result()
+
+
+def test_event_is_left_as_it_was(token: TurnToken) -> None:
+    """A wait that is over leaves nothing in the event's queue, and takes nobody's wake-up."""
+    event = threading.Event()
+    for _ in range(3):
+        wait_for(token, event, 0.001)
+    left = len(event._cond._waiters)  # type: ignore[attr-defined]
+    waiters = [Background(wait_for, token, event), Background(event.wait, 10), Background(wait_for, token, event)]
+    assert until(lambda: len(event._cond._waiters) == 3)  # type: ignore[attr-defined]
+    event.set()
+
+    assert 0 == left
+    assert [True] * 3 == [waiter.result() for waiter in waiters]
+
+
+def test_event_that_a_signal_handler_sets(token: TurnToken) -> None:
+    """Our wait holds nothing of the event, so a handler on the same thread may set it: no hang."""
+    event = threading.Event()
+
+    def poke() -> None:
+        assert is_parked(token._grow().waiters)
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    main = threading.get_ident()
+    before = signal.signal(signal.SIGUSR1, lambda *_: event.set())
+    try:
+        poker = Background(poke)
+        found = wait_for(token, event, 10)
+        poker.result()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert found
+
+
+def test_retired_turn_event_ends_an_untimed_wait(token: TurnToken) -> None:
+    """The event of a turn that ended unset can never be set: False at once, while a timed wait keeps its time."""
+    with turnctl.turn() as turn:
+        event = turn.token.event
+    begun = time.monotonic()
+    untimed = wait_for(token, event)
+    quick = time.monotonic() - begun
+    timed = wait_for(token, event, "50ms")
+
+    assert (False, False) == (untimed, timed)
+    assert quick < 1
+    assert 0.05 <= time.monotonic() - begun
+
+
+def test_predicate_runs_and_ends_with_the_condition_held(token: TurnToken) -> None:
+    """The lock is held while the predicate runs, after a stop and after its time, and let go in between."""
+    condition = threading.Condition()
+    held: list[bool] = []
+
+    def predicate() -> bool:
+        held.append(condition._is_owned())  # type: ignore[attr-defined]
+        return False
+
+    def stopped() -> bool:
+        with condition:
+            try:
+                wait_for(token, predicate, on=condition)
+            except CancelledError:
+                return bool(condition._is_owned())  # type: ignore[attr-defined]
+        return False
+
+    with condition:
+        wait_for(token, predicate, 0.01, on=condition)
+        held.append(condition._is_owned())  # type: ignore[attr-defined]
+    waiter = Background(stopped)
+    assert is_parked(token._grow().waiters)
+    free = condition.acquire(timeout=BOUND)
+    condition.release()
+    token.cancel()
+
+    assert free
+    assert waiter.result()
+    assert len(held) >= 3
+    assert all(held)
+
+
+def test_predicate_under_a_nested_lock(token: TurnToken) -> None:
+    """A condition that is held twice is let go wholly, and held twice again afterwards."""
+    condition = threading.Condition()
+    items: list[int] = []
+
+    def put() -> None:
+        with condition:
+            items.append(1)
+            condition.notify()
+
+    def take() -> int:
+        with condition, condition:
+            wait_for(token, lambda: items, on=condition)
+            condition.release()
+            return_held = condition._is_owned()  # type: ignore[attr-defined]
+            condition.acquire()
+            return int(return_held) + len(items)
+
+    waiter = Background(take)
+    assert is_parked(token._grow().waiters)
+    put()
+
+    assert 2 == waiter.result()
+
+
+def test_predicate_that_raises(token: TurnToken) -> None:
+    """What the predicate raises comes out, with the condition held until the ``with`` is left."""
+    condition = threading.Condition()
+
+    def predicate() -> bool:
+        raise OSError
+
+    with pytest.raises(OSError), condition:
+        wait_for(token, predicate, on=condition)
+
+    assert condition.acquire(False)
+    condition.release()
+
+
+def test_pause_lets_go_of_the_condition() -> None:
+    """A paused waiter does not keep the condition from others."""
+    condition = threading.Condition()
+    items: list[int] = []
+
+    def take() -> bool:
+        with condition:
+            return turn.wait(lambda: items, on=condition)
+
+    with turnctl.turn() as turn:
+        waiter = Background(take)
+        assert is_parked(turn.token._grow().waiters)
+        turn.pause()
+        with condition:
+            items.append(1)
+            condition.notify()
+        assert is_parked(turn.token._grow().waiters)
+        free = condition.acquire(timeout=BOUND)
+        condition.release()
+        turn.resume()
+        found = waiter.result()
+
+    assert free
+    assert found
+
+
+@pytest.mark.parametrize(
+    ("args", "on", "error", "text"),
+    [
+        ((lambda: True,), threading.Condition(), RuntimeError, "not held"),
+        ((threading.Event(),), threading.Condition(), BadArgument, "a function without arguments"),
+        ((lambda: True,), threading.Lock(), BadArgument, "on= takes the threading.Condition"),
+        ((lambda: True,), None, BadArgument, r"wait\(predicate, on=condition\)"),
+        ((threading.Condition(),), None, BadArgument, "a Condition alone is never done"),
+        ((5,), None, BadArgument, "cannot wait for int; give an Event"),
+        ((None,), None, BadArgument, "cannot wait for NoneType"),
+        ((multiprocessing.get_context("fork").Event(),), None, BadArgument, "multiprocessing.synchronize.Event"),
+        ((asyncio.Event(),), None, BadArgument, "cannot wait for asyncio.locks.Event"),
+        ((threading.Thread(),), None, RuntimeError, "has not been started"),
+        ((threading.main_thread(),), None, RuntimeError, "the current thread"),
+    ],
+)
+def test_what_cannot_be_awaited_is_refused(
+    token: TurnToken, args: tuple[Any], on: Any, error: type[Exception], text: str
+) -> None:
+    """Each refusal says what it is and what to give, in a turn and outside."""
+    for one in (token, None):
+        with pytest.raises(error, match=text):
+            wait_for(one, *args, on=on)
+
+
+def test_thread_of_a_turn_is_awaited() -> None:
+    """A thread that the turn started wakes its waiter without slices."""
+    with turnctl.turn() as turn:
+        gate = threading.Event()
+        thread = turn.thread(gate.wait, BOUND)
+        waiter = Background(turn.wait, thread)
+        assert is_parked(turn.token._grow().waiters)
+        gate.set()
+        found = waiter.result()
+
+    assert found
+    assert () == turn.report.notes

@@ -16,9 +16,10 @@ import os
 import signal
 from collections.abc import Callable
 from types import FrameType
+from typing import Literal
 
 from turnctl.cli.talk import say
-from turnctl.signals import SignalStops
+from turnctl.signals import Placed, SignalStops
 from turnctl.turns import Turn
 
 __all__ = ["Presses"]
@@ -31,21 +32,21 @@ class Presses(SignalStops):
         self._run = turn
         self._leave = leave
         self._quiet = quiet
-        self._count = 0
         self._has_hung_up = False
         self._was_late = False
         super().__init__(turn, raises=False)
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
+    def _place(self, number: int) -> Placed:
         if number == signal.SIGHUP:
             if self._has_hung_up:
-                return
+                return Placed((), passes_on=False)
             self._has_hung_up = True
-        if self._targets():
-            self._count += 1
-            if self._count == 2 and not self._quiet:
-                say("killing what is left now; once more to stop waiting for it")
-        super()._handle(number, frame)
+        return super()._place(number)
+
+    def _told(self, levels: list[Literal["cancel", "kill"]]) -> None:
+        """Say what the second press does, on whichever thread has heard it."""
+        if "kill" in levels and not self._quiet:
+            say("killing what is left now; once more to stop waiting for it")
 
     def pass_on(self, number: int, frame: FrameType | None) -> None:
         """Leave at the third press; where no turn is running, die of the signal."""

@@ -128,17 +128,18 @@ class Supervision(Driven):
         started: Started | None = None
         quiet = Undisturbed()
         quiet.begin()
+        self._wakeup = Wakeup(bytewise=is_main())
         try:
-            self._wakeup = Wakeup(bytewise=is_main())
             self._activity = self._owner.admit(self)
         except BaseException:
-            if self._wakeup is not None:
-                self._wakeup.close()
+            self._wakeup.close()
             quiet.end()
             raise
         try:
             points.reach("processes.run.admitted")
             self._unwatch = self._owner.watch(self._on_bell)
+            quiet.end()  # a signal that has come by now counts before the start
+            quiet.begin()
             self._refuse_if_stopped()
             started = start(self.spec)
             self._take_over(started, self._wakeup)

@@ -22,9 +22,9 @@ class ActivityRecord:
     """One thing that the turn owned: what it was, when it ran, how it ended.
 
     ``abandoned`` means that it was still running when turnctl stopped waiting for it; ``unknown`` that its
-    end was not observed. Times are seconds since the epoch. ``received`` is what a stream had given by then, for
-    a stream. ``late`` is evidence that came after the end was recorded and does not change it, such as the result
-    of a call that had been abandoned.
+    end was not observed. Times are seconds since the epoch. ``late`` is evidence that came after the end was
+    recorded and does not change it, such as the result of a call that had been abandoned. For a stream, ``received``
+    is all that its source had produced, and ``given`` how many of these, from the first on, the loop was given.
     """
 
     kind: str
@@ -35,13 +35,24 @@ class ActivityRecord:
     detail: str | None = None
     received: tuple[Any, ...] | None = None
     late: str | None = None
+    given: int | None = None
+
+    @property
+    def not_given(self) -> tuple[Any, ...]:
+        """What a stream had received when it was stopped or left, and its loop has never seen."""
+        return () if self.received is None else self.received[self.given :]
 
     def as_dict(self) -> dict[str, Any]:
-        """The record as plain values for JSON; of ``received`` the number, and the text where it is all text."""
+        """The record as plain values for JSON; of ``received`` the numbers, and the text where it is all text."""
         plain = attrs.asdict(self, recurse=False)
+        given = plain.pop("given")
         if self.received is not None:
             is_text = all(isinstance(item, str) for item in self.received)
-            plain["received"] = {"items": len(self.received), "text": "".join(self.received) if is_text else None}
+            plain["received"] = {
+                "items": len(self.received),
+                "given": given,
+                "text": "".join(self.received) if is_text else None,
+            }
         return plain
 
 
@@ -51,7 +62,8 @@ class TurnReport:
 
     ``outcome`` is None until it has been decided. ``execution`` is ``ended`` only when nothing of the turn
     was found running any more; ``unproven`` when something was still there after turnctl stopped waiting, which
-    ``alive`` names, or may have been: somebody who was not found held a command's output open. ``effects_unresolved`` counts effects with unknown outcome.
+    ``alive`` names, or may have been: somebody who was not found held a command's output open.
+    ``effects_unresolved`` counts effects with unknown outcome.
     """
 
     turn_id: str

@@ -39,8 +39,9 @@ class StopRecord:
     """One accepted request to stop: who, why, when and by which path.
 
     ``at`` is monotonic seconds of this process, ``wall_at`` seconds since the epoch. ``origin`` is the record
-    of the parent's stop where the cause is ``parent``; ``source`` names the token that was asked. Two records
-    are equal only if they are the same request, hence identity.
+    of the parent's stop where the cause is ``parent``; ``source`` names the token that was asked; ``site`` is the file,
+    line and function of the user's code that asked, None where it was not a frame of the user's. Two records are equal
+    only if they are the same request, hence identity.
     """
 
     cause: Cause
@@ -52,6 +53,7 @@ class StopRecord:
     grace_s: float | None = None
     origin: StopRecord | None = None
     source: str | None = None
+    site: tuple[str, int, str] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The record as plain values for JSON; the origin is nested."""
@@ -63,6 +65,7 @@ class StopRecord:
             "at": self.wall_at,
             "grace_s": self.grace_s,
             "source": self.source,
+            "site": None if self.site is None else "{}:{} in {}".format(*self.site),
             "origin": None if self.origin is None else self.origin.as_dict(),
         }
 

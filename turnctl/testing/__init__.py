@@ -1,8 +1,9 @@
 """A pytest plugin for programs that use turnctl: ``-p turnctl.testing``.
 
-Fixtures: ``leak_check`` fails a test that leaves a thread, descriptor, child process or temporary file
-behind; ``fake_clock`` puts turnctl's clocks in the hands of the test. Helpers: ``pause_at`` and ``call_at``
-hold a thread at a named race point, or do something there. Nothing is active until a test asks for it.
+Fixtures: ``turn`` is a turn of the test's own; ``leak_check`` fails a test that leaves a thread, descriptor, child
+process or temporary file behind; ``fake_clock`` puts turnctl's clocks in the hands of the test. Helpers:
+``stop_everywhere`` stops a function at each of its checkpoints and tells what did not stop well; ``pause_at`` and
+``call_at`` hold a thread at a named race point, or do something there. Nothing is active until a test asks for it.
 """
 
 from __future__ import annotations
@@ -12,11 +13,26 @@ from pathlib import Path
 
 import pytest
 
+import turnctl
 from turnctl.testing.clocks import FakeClock
+from turnctl.testing.everywhere import Checkpoint, Everywhere, Problem, stop_everywhere
 from turnctl.testing.leaks import LeakCheck, own_tmpdir
 from turnctl.testing.races import Pause, call_at, pause_at
 
-__all__ = ["FakeClock", "LeakCheck", "Pause", "call_at", "fake_clock", "leak_check", "pause_at"]
+__all__ = [
+    "Checkpoint",
+    "Everywhere",
+    "FakeClock",
+    "LeakCheck",
+    "Pause",
+    "Problem",
+    "call_at",
+    "fake_clock",
+    "leak_check",
+    "pause_at",
+    "stop_everywhere",
+    "turn",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,3 +68,10 @@ def fake_clock() -> Iterator[FakeClock]:
     clock = FakeClock()
     with clock.used():
         yield clock
+
+
+@pytest.fixture
+def turn() -> Iterator[turnctl.Turn]:
+    """A running turn, bound in the test; it ends with the test, and everything that it owned with it."""
+    with turnctl.turn(grace=1) as made:
+        yield made

@@ -83,7 +83,7 @@ class Owner(Protocol):
 class Activity:
     """One registered thing; ``close`` says how it ended."""
 
-    __slots__ = ("_end", "detail", "kind", "name", "owned", "started_at")
+    __slots__ = ("_end", "_late", "detail", "given", "kind", "name", "owned", "received", "started_at")
 
     def __init__(self, kind: str, name: str, owned: Owned | None = None) -> None:
         self.kind = kind
@@ -91,6 +91,11 @@ class Activity:
         self.owned = owned
         self.started_at = wall()
         self.detail: str | None = None
+        #: what a stream has given so far; the same list that it goes on filling
+        self.received: list[object] | None = None
+        #: how many of these the loop was given
+        self.given = 0
+        self._late: list[str] = []
         self._end: list[tuple[ActivityState, float, str | None]] = []
 
     @property
@@ -106,6 +111,10 @@ class Activity:
         self._end.append(entry)
         return self._end[0] is entry
 
+    def note_late(self, text: str) -> None:
+        """Keep what came after the close as evidence; it changes nothing that was recorded."""
+        self._late.append(text)
+
     def record(self) -> ActivityRecord:
         from turnctl.records.report import ActivityRecord
 
@@ -113,7 +122,10 @@ class Activity:
             state, ended_at, detail = self._end[0]
         else:
             state, ended_at, detail = "open", None, self.detail
-        return ActivityRecord(self.kind, self.name, state, self.started_at, ended_at, detail)
+        given = None if self.received is None else self.given  # before the list, which is never shorter
+        received = None if self.received is None else tuple(self.received)
+        late = "; ".join(self._late) or None
+        return ActivityRecord(self.kind, self.name, state, self.started_at, ended_at, detail, received, late, given)
 
 
 class Activities:

@@ -5,12 +5,16 @@ Invariants
       starts none.
   B2  The thread sleeps in one ``SimpleQueue.get``. ``ring`` is a ``put``: it holds nothing, never blocks, and may
       be called from a signal handler or a finalizer.
-  B3  Each round runs watchers (ours; they neither block nor raise), then the callbacks in the order of their
-      registration. A callback is run at most once, by whoever takes it off the list.
+  B3  Each round runs watchers (ours, built-in bridges among them; they neither block nor raise), then the callbacks
+      in the order of their registration. A ring in between has the watchers run before the next callback. A callback
+      is run at most once, by whoever takes it off the list.
   B4  ``finish`` marks the bridge over and *then* rings: the thread makes one more round and ends. Who lists a
-      callback reads ``is_over`` *after* listing it.
+      callback or a release reads ``is_over`` *after* listing it.
+  B5  ``finish`` runs each release (``at_over``) once, on the thread that calls it, however long a callback of the
+      user holds the bridge thread up: what belongs to the turn is given back when the turn is over.
 
 May block: ``finish``, for the time it is given, on a callback of the user. Such a thread is named in the report.
+Not promised: that watchers run while a callback of the user does.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from turnctl import points
+
 if TYPE_CHECKING:
     from turnctl.tokens.callbacks import Registration
     from turnctl.tokens.token import CancelToken
@@ -33,7 +39,18 @@ __all__ = ["Bridge"]
 class Bridge:
     """One lazily started thread that serves all callbacks and watchers of a turn."""
 
-    __slots__ = ("__weakref__", "_gate", "_queue", "_served", "_thread", "_watchers", "is_over", "name", "of_turn")
+    __slots__ = (
+        "__weakref__",
+        "_gate",
+        "_queue",
+        "_releases",
+        "_served",
+        "_thread",
+        "_watchers",
+        "is_over",
+        "name",
+        "of_turn",
+    )
 
     def __init__(self, name: str, *, of_turn: bool = True) -> None:
         self.name = name
@@ -44,6 +61,7 @@ class Bridge:
         # weak: a token that nobody can reach can never trip, and must not be kept by its bridge
         self._served: dict[weakref.ref[CancelToken], None] = {}
         self._watchers: dict[object, Callable[[], None]] = {}
+        self._releases: dict[object, Callable[[], None]] = {}
         self._thread: threading.Thread | None = None
 
     @property
@@ -88,6 +106,24 @@ class Bridge:
             self.ring()
         return lambda: self._watchers.pop(key, None) and None
 
+    def at_over(self, fn: Callable[[], None]) -> Callable[[], None]:
+        """Call ``fn`` once when the bridge is finished, at once if it has been; returns the undo. Needs no thread.
+
+        ``fn`` must neither block nor raise. It runs on the thread that ends the turn.
+        """
+        key = object()
+        self._releases[key] = fn
+        points.reach("bridge.release.listed")
+        if self.is_over:  # B4
+            self._release_all()
+        return lambda: self._releases.pop(key, None) and None
+
+    def _release_all(self) -> None:
+        for key in list(self._releases):
+            fn = self._releases.pop(key, None)  # atomic, so each is called once
+            if fn is not None:
+                fn()
+
     def start(self) -> None:
         """Start the thread once."""
         if self._gate.acquire(False):  # tried, never waited for
@@ -129,6 +165,7 @@ class Bridge:
     def _round(self) -> None:
         """Run all that is due."""
         while True:
+            rings = self._queue.qsize()
             for fn in list(self._watchers.values()):
                 fn()
             found = [token for ref in list(self._served) if (token := ref()) is not None]
@@ -137,6 +174,8 @@ class Bridge:
                 return
             for registration in sorted(due, key=attrgetter("order")):
                 registration._run_once()
+                if self._queue.qsize() != rings:
+                    break  # something has changed: watchers first (B3)
 
     def finish(self, timeout: float = 0.0) -> bool:
         """End the thread after one more round, waiting at most ``timeout`` seconds; whether it has ended.
@@ -146,6 +185,12 @@ class Bridge:
         """
         self.is_over = True
         self.ring()
+        try:
+            return self._join(timeout)
+        finally:
+            self._release_all()  # B5
+
+    def _join(self, timeout: float) -> bool:
         thread = self._thread
         if thread is None or thread is threading.current_thread():
             return True

@@ -6,7 +6,8 @@ Invariants
   T1  The first stop in the log before the retirement is the record; later ones raise the level or shorten the
       grace, never more. Stops behind the retirement change nothing.
   T2  The first retirement stands. Its outcome is ``cancelled`` if a stop precedes it, else the one proposed.
-  T3  ``cancelled`` is stored only if a stop of level ``cancel`` or more precedes the retirement.
+  T3  ``cancelled`` is stored only if a stop of level ``cancel`` or more precedes the retirement. ``_due``, which is
+      all that a checkpoint reads, is stored with it, or for a pause (``tokens.pausing``); it never goes back.
   T4  Whoever finds an entry whose consequences are not all visible makes them visible (``_settle``) before it
       answers. So an answer never runs ahead of the flag, however long the first canceller is held up.
   T5  A child is put on the parent's list and *then* reads the parent's log; the parent writes its log and *then*
@@ -20,14 +21,15 @@ all flags and wake-ups. Not promised: that ``cancelled`` means that anything has
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from turnctl import points
+from turnctl.clock import monotonic
 from turnctl.records.stops import LEVELS, StopAnswer, StopRecord
 from turnctl.tokens.entries import CANCEL, Entry, Parts, Retirement, adds, answer, derive, outcome_of, read
 from turnctl.tokens.event import release_all
 from turnctl.tokens.scope import unlink
+from turnctl.tokens.tree import all_below
 
 if TYPE_CHECKING:
     from turnctl.records.stops import Outcome
@@ -38,12 +40,14 @@ __all__ = ["TokenCore"]
 class TokenCore:
     """The mechanism under every token; ``turnctl.tokens.token`` gives it its public face."""
 
-    __slots__ = ("__weakref__", "_log", "_parent", "_parts", "cancelled")
+    __slots__ = ("__weakref__", "_due", "_log", "_parent", "_parts", "cancelled")
 
     cancelled: bool
+    _due: bool
 
     def __init__(self) -> None:
         self.cancelled = False
+        self._due = False
         self._log: list[Entry] = []
         self._parts: Parts | None = None
         self._parent: TokenCore | tuple[TokenCore, ...] | None = None
@@ -74,12 +78,14 @@ class TokenCore:
             if len(log) == count + 1:
                 # nobody else has entered anything, so this is the record: the short way to the waiters
                 if record.level != "soft":
-                    self.cancelled = True
+                    self.cancelled = self._due = True
                     points.reach("token.cancel.flagged")
                 if len(log) == count + 1:  # T6: the parts are looked for after the flag has been stored
+                    accepted = StopAnswer("accepted", record, None, None, *self._ids())
+                    # made already: who runs on with the interpreter in hand keeps a woken waiter from it
                     if count:
                         self._push(record, LEVELS[record.level], record.grace_s, inline)
-                    return StopAnswer("accepted", record, None, None, *self._ids())
+                    return accepted
             self._settle(inline=inline)
             return answer(log, record, *self._ids())
         first, level, grace, end = read(log)
@@ -102,7 +108,7 @@ class TokenCore:
         first, level, grace, end = read(self._log)
         if first is not None:
             if level >= CANCEL:
-                self.cancelled = True
+                self.cancelled = self._due = True
                 points.reach("token.cancel.flagged")
             self._push(first, level, grace, inline)
         if end is not None:
@@ -118,19 +124,15 @@ class TokenCore:
             event._flag = True
             if event._waiters is not parts.waiters:
                 release_all(event._waiters)
-        release_all(parts.waiters)
         if parts.bells:
             for bell in list(parts.bells):
                 bell()
+        release_all(parts.waiters)  # last: what is done after it delays the waiter
 
     def _nudge(self) -> None:
         """Wake every waiter here and below, to look again; changes nothing."""
-        found: list[TokenCore] = [self]
-        for token in found:
+        for token in all_below(self):
             token._show()
-            parts = token._parts_now()
-            if parts is not None:
-                found.extend(kid for ref in list(parts.kids) if (kid := ref()) is not None)
 
     def _push(self, first: StopRecord, level: int, grace: float | None, inline: bool) -> None:
         """Carry the stop down the tree, then run inline callbacks. A loop: trees may be deeper than the stack."""
@@ -163,7 +165,7 @@ class TokenCore:
             log.append(derived)
             if len(log) == 1:
                 if derived.level != "soft":
-                    self.cancelled = True
+                    self.cancelled = self._due = True
                 # read again after the store: parts that came in between have read the log and not the flag
                 return len(log) != 1
         first, level, grace, end = read(log)
@@ -173,7 +175,7 @@ class TokenCore:
             log.append(derived)
             first, level, grace, end = read(log)
         if level >= CANCEL:
-            self.cancelled = True
+            self.cancelled = self._due = True
         return first is not None
 
     def _run_inline(self) -> None:
@@ -255,5 +257,5 @@ class TokenCore:
         else:
             text = "live"
         if first is not None:
-            text += f" cause={first.cause} {time.monotonic() - first.at:.3g}s ago"
+            text += f" cause={first.cause} {monotonic() - first.at:.3g}s ago"
         return text

@@ -1,11 +1,14 @@
 """Which token a frame checks: the one bound to its context first, else its session's running turn, else none.
 
+Where nothing is bound and ``turnctl.install(single_turn=True)`` asked for it, the only turn of the process is found.
+
 ``check()`` here is the ambient checkpoint. It reads one context variable and one slot, so it can stand in an inner
 loop; with nothing bound it does nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -19,6 +22,9 @@ __all__ = ["bound", "check", "current_token", "session_name"]
 bound: ContextVar[CancelToken | None] = ContextVar("turnctl_token", default=None)
 session_name: ContextVar[str | None] = ContextVar("turnctl_session", default=None)
 
+#: finds a token for code that nothing is bound for; set by ``turnctl.install(single_turn=True)`` alone
+adopter: Callable[[], CancelToken | None] | None = None
+
 _get_bound = bound.get
 _get_session = session_name.get
 _sessions = registry.sessions
@@ -31,7 +37,7 @@ def current_token() -> CancelToken | None:
         return token
     name = _get_session()
     if name is None:
-        return None
+        return None if adopter is None else adopter()
     turn = _sessions.get(name)
     return None if turn is None else turn.token
 
@@ -45,11 +51,16 @@ def check() -> None:
     token = _get_bound()
     if token is None:
         name = _get_session()
-        if name is None:
-            return
-        turn = _sessions.get(name)
-        if turn is None:
-            return
-        token = turn.token
-    if token.cancelled:
-        token._raise_if_due()
+        if name is not None:
+            turn = _sessions.get(name)
+            if turn is None:
+                return
+            token = turn.token
+        else:
+            if adopter is None:
+                return
+            token = adopter()
+            if token is None:
+                return
+    if token._due:
+        token._attend()

@@ -14,10 +14,10 @@ raised after 5: the steps are never left out.
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING
 
 from turnctl import points
+from turnctl.clock import monotonic
 from turnctl.errors import CancelledError
 from turnctl.tokens.entries import new_record
 
@@ -94,10 +94,10 @@ def finish(turn: TurnCore, proposed: Outcome) -> bool:
     """
     if turn.is_over:
         return False
-    me = threading.get_ident()
+    me = threading.current_thread()  # not its ident: a later thread may get the ident of one that is dead
     if me not in turn._enders:
         turn._enders.append(me)
-    if turn._enders[0] != me:  # the list decides between threads; the one that began goes on after a strike
+    if turn._enders[0] is not me:  # the list decides between threads; the one that began goes on after a strike
         turn._over.wait(turn.grace_s + _REST_S)
         return False
     if turn._is_finishing:
@@ -152,7 +152,7 @@ def _decide(turn: TurnCore, proposed: Outcome) -> bool:
     points.reach("turn.end.deciding")
     decided = token._retire(proposed)
     if not turn._ending:
-        turn._decided_at = time.monotonic()
+        turn._decided_at = monotonic()
     turn._ending = True
     points.reach("turn.end.decided")
     turn.activities.close_admission()
@@ -164,7 +164,7 @@ def _end_what_is_left(turn: TurnCore) -> BaseException | None:
 
     def kill_at() -> float:
         at = turn.kill_at()
-        return time.monotonic() if at is None else at
+        return monotonic() if at is None else at
 
     open_now = [a for a in turn.activities.all() if a.is_open]
     for activity in open_now:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 import weakref
 from _thread import LockType
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from turnctl.clock import parse_duration, wall
+from turnctl.clock import monotonic, parse_duration, wall
 from turnctl.errors import BadArgument
 from turnctl.records.stops import CAUSES, LEVELS, StopAnswer, StopRecord
+from turnctl.tokens.sites import calling_site
 
 if TYPE_CHECKING:
     from turnctl.records.stops import Cause, Level, Outcome
@@ -49,7 +49,7 @@ class Retirement:
 
     def __init__(self, proposed: Outcome) -> None:
         self.proposed = proposed
-        self.at = time.monotonic()
+        self.at = monotonic()
 
 
 Entry = StopRecord | Retirement | Parts
@@ -110,7 +110,7 @@ def new_record(
     if level not in LEVELS:
         raise BadArgument(f"unknown level {level!r}; use soft, cancel or kill")
     seconds = None if grace is None else parse_duration(grace, what="grace", zero=True)
-    return StopRecord(cause, level, time.monotonic(), wall(), reason, by, seconds, None, source)
+    return StopRecord(cause, level, monotonic(), wall(), reason, by, seconds, None, source, calling_site())
 
 
 def answer(log: list[Entry], record: StopRecord | None, turn_id: str | None, session_id: str | None) -> StopAnswer:

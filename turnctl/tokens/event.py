@@ -10,6 +10,11 @@ Invariants
       in ``finally``. So a setter that is cut short by an exception leaves nobody parked who was on the list when
       it began.
   E4  The flag goes up once and never down. A retired event's flag never goes up.
+  E5  More than sixteen waiters are a crowd: the setter releases sixteen, and each thread that leaves its lists
+      releases the next one. What a thread has to carry on is stored before its lock is released; a thread reads it
+      after it has taken its lock off the lists. So of a thread that leaves by itself and whoever wakes it, one goes on
+      with the crowd. A thread that is struck by an exception while it does releases all that are left; and since the
+      sixteen go on with one and the same crowd, one of them is enough.
 
 Why no wake-up is lost. With the GIL each of the four steps above is atomic and all threads see one order of them:
 if the waiter's re-read misses the flag then its append came before the setter's read of the list, so the setter
@@ -28,10 +33,11 @@ from __future__ import annotations
 
 import threading
 from _thread import LockType, allocate_lock
+from collections import deque
 from collections.abc import Callable
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from turnctl import clock
 from turnctl.errors import EventMisuse, TokenMisuse
 
 if TYPE_CHECKING:
@@ -46,15 +52,16 @@ def park(done: Callable[[], bool], timeout: float | None, *lists: list[LockType]
     """Block until ``done()`` or until ``timeout`` seconds have passed; the last ``done()`` is returned.
 
     ``done`` is asked after each release of one of the ``lists`` of waiters; it must be true for good once the setter
-    has stored its flag. Does not poll: a thread parked here runs again only when it is released or its time is over.
+    has stored its flag. Does not poll: a thread parked here runs again only when it is released or its time is over,
+    by the clock in use.
     """
     if done():
         return True
-    ends_at = None if timeout is None else monotonic() + timeout
+    ends_at = None if timeout is None else clock.monotonic() + timeout
     while True:
         left = -1.0
         if ends_at is not None:
-            left = min(ends_at - monotonic(), _LONGEST)
+            left = min(ends_at - clock.monotonic(), _LONGEST)
             if left <= 0:
                 return done()
         lock = allocate_lock()
@@ -63,20 +70,30 @@ def park(done: Callable[[], bool], timeout: float | None, *lists: list[LockType]
             for waiters in lists:
                 waiters.append(lock)
             if not done():  # E1
-                lock.acquire(True, left)
+                clock.block(lock, left)
         finally:
-            for waiters in lists:
-                if lock in waiters:  # most often the setter has taken it off, and an exception costs
-                    try:
-                        waiters.remove(lock)
-                    except ValueError:
-                        pass  # a setter was here first
+            try:
+                for waiters in lists:
+                    if lock in waiters:  # most often the setter has taken it off, and an exception costs
+                        try:
+                            waiters.remove(lock)
+                        except ValueError:
+                            pass  # a setter was here first
+            finally:
+                if lock in _carried:
+                    _hand_on(lock)
         if done():
             return True
 
 
 def release_all(waiters: list[LockType]) -> None:
-    """Wake every thread whose lock is on the list. Re-entrant, holds nothing, never blocks."""
+    """Wake every thread whose lock is on the list. Re-entrant, holds nothing, never blocks.
+
+    Of a crowd a few are woken, and each of them wakes the next (E5).
+    """
+    if len(waiters) > _AT_ONCE:
+        _release_crowd(waiters)
+        return
     try:
         _release(waiters)
     finally:
@@ -96,6 +113,63 @@ def _release(waiters: list[LockType]) -> None:
             waiters.remove(lock)
         except ValueError:
             pass
+
+
+#: Who wakes more at once has all of them queue for the interpreter, each asking for it every 5 ms.
+_AT_ONCE = 16
+#: the locks that are still to be released, and the list of waiters that they are on
+_Crowd = tuple[deque[LockType], list[LockType]]
+#: by lock: the crowd that the thread behind it has to go on waking
+_carried: dict[LockType, _Crowd] = {}
+
+
+def _release_crowd(waiters: list[LockType]) -> None:
+    crowd = (deque(waiters), waiters)
+    try:
+        for _ in range(_AT_ONCE):
+            if not _release_next(crowd):
+                return
+    except BaseException:
+        _release(waiters)  # E3
+        raise
+
+
+def _release_next(crowd: _Crowd) -> bool:
+    """Release the next of the crowd, whose thread carries the rest on; False if there is none."""
+    locks, waiters = crowd
+    while True:
+        try:
+            lock = locks.popleft()
+        except IndexError:
+            return False
+        is_carrier = _carried.setdefault(lock, crowd) is crowd  # or it carries another crowd already
+        try:
+            lock.release()
+        except RuntimeError:
+            pass  # released by somebody else, and about to leave
+        try:
+            waiters.remove(lock)
+            if is_carrier:
+                return True
+        except ValueError:
+            # it had left by itself: either its thread found what it carries, or that is taken back here (E5)
+            if is_carrier and _carried.pop(lock, None) is None:
+                return True
+
+
+def _hand_on(lock: LockType) -> None:
+    """Called by a thread that has left its lists: go on with the crowd that it carries."""
+    try:
+        crowd = _carried.get(lock)
+        if crowd is not None:
+            _release_next(crowd)
+    except BaseException:
+        crowd = _carried.get(lock)
+        if crowd is not None:
+            _release(crowd[1])  # no fewer are woken because this thread was struck
+        raise
+    finally:
+        _carried.pop(lock, None)
 
 
 class TurnEvent(threading.Event):

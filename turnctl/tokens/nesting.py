@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from turnctl.clock import monotonic
 from turnctl.tokens.event import park
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class ChildTurn:
         assert outer is not None
         while not over.is_set():
             at = kill_at()
-            left = at - time.monotonic()
+            left = at - monotonic()
             if left <= 0:
                 break
             park(lambda: over.is_set() or kill_at() < at, left, over._waiters, outer._hurry_waiters)  # noqa: B023

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from turnctl.errors import ShuttingDown
@@ -31,11 +32,14 @@ __all__ = [
     "find",
     "leave",
     "move_on",
+    "on_begin",
+    "on_signal",
     "refuse_if_shutting_down",
     "release",
     "reopen",
     "sessions",
     "shut",
+    "tell",
 ]
 
 sessions: dict[str, TurnCore] = {}
@@ -43,6 +47,10 @@ live: dict[str, TurnCore] = {}  # by turn id
 draining: dict[str, weakref.ref[TurnCore]] = {}
 _claims = threading.RLock()
 _shut: list[str] = []
+#: what rooms above want to be told: that a turn is about to begin, on its thread; that a signal came, on a thread of
+#: theirs
+on_begin: list[Callable[[], None]] = []
+on_signal: list[Callable[[], None]] = []
 
 
 def claim(name: str, turn: TurnCore) -> TurnCore:
@@ -126,6 +134,12 @@ def shut(reason: str) -> None:
 def reopen() -> None:
     """Admit turns again; for tests."""
     _shut.clear()
+
+
+def tell(hooks: list[Callable[[], None]]) -> None:
+    """Call each of ``on_begin`` or of ``on_signal``; they may be taken off meanwhile."""
+    for hook in list(hooks):
+        hook()
 
 
 def _reset_in_child() -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from turnctl.clock import monotonic
 from turnctl.records.report import TurnReport
+from turnctl.tokens.pausing import pauses_in_words
+from turnctl.tokens.swallowing import swallowed_in_words
 
 if TYPE_CHECKING:
     from turnctl.records.report import Execution
@@ -28,7 +31,7 @@ def report_of(turn: TurnCore) -> TurnReport:
         turn_id=turn.turn_id,
         session_id=turn.session_id,
         outcome=token.outcome,
-        execution=_execution(turn, over, bool(alive) or any(p.survivors for p in processes)),
+        execution=_execution(turn, over, bool(alive) or any(p.survivors or p.is_held_by_unknown for p in processes)),
         started_at=turn.started_at,
         ended_at=turn.over_at,
         stop=record,
@@ -37,7 +40,7 @@ def report_of(turn: TurnCore) -> TurnReport:
         activities=tuple(a.record() for a in activities),
         processes=processes,
         alive=alive,
-        notes=(*turn.notes, *_failed_callbacks(turn)),
+        notes=(*turn.notes, *_pauses(turn), *swallowed_in_words(token), *_failed_callbacks(turn)),
     )
 
 
@@ -59,6 +62,11 @@ def _alive(turn: TurnCore, over: bool) -> tuple[str, ...]:
     if bridge is not None and bridge.is_over and bridge.is_running:
         found.append(f"thread {bridge.thread_name} (in a callback)")
     return tuple(found)
+
+
+def _pauses(turn: TurnCore) -> tuple[str, ...]:
+    text = pauses_in_words(turn.token, turn.over_mono or monotonic())
+    return () if text is None else (text,)
 
 
 def _failed_callbacks(turn: TurnCore) -> list[str]:

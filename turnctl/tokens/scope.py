@@ -23,6 +23,8 @@ def join(kid: TokenCore, parent: TokenCore) -> None:
     parts = parent._grow()
     parts.kids[weakref.ref(kid, parts.forget)] = None
     points.reach("token.child.listed")
+    if parent._due:
+        kid._due = True  # it may be paused or traced, which is found out at the first checkpoint
     first, level, grace, _ = read(parent._log)
     if first is None:
         return

@@ -5,11 +5,10 @@ A shield belongs to the context that entered it: other threads of the turn go on
 
 from __future__ import annotations
 
-import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Self
 
-from turnctl.clock import parse_duration
+from turnctl.clock import monotonic, parse_duration
 from turnctl.errors import CancelledError
 from turnctl.tokens.tree import is_under
 
@@ -42,7 +41,7 @@ class Shield:
         self._outer: tuple[Shield, ...] = ()
 
     def __enter__(self) -> Self:
-        self.ends_at = time.monotonic() + self.max_s
+        self.ends_at = monotonic() + self.max_s
         self._outer = _shields.get()
         _shields.set((*self._outer, self))
         return self
@@ -54,7 +53,7 @@ class Shield:
         if not self.token.cancelled or is_shielded(self.token):
             return
         if error is None:
-            raise self.token._error()
+            raise self.token._raised(after_work=False)
         if not isinstance(error, CancelledError):
             error.add_note(f"{self.token!r} was stopped while this ran under its shield")
 
@@ -64,7 +63,7 @@ def shielded_until(token: CancelToken) -> float | None:
     shields = _shields.get()
     if not shields or token.level == "kill":
         return None
-    now = time.monotonic()
+    now = monotonic()
     ends = [s.ends_at for s in shields if s.ends_at > now and is_under(token, s.token)]
     return max(ends, default=None)
 

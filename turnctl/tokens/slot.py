@@ -6,10 +6,10 @@ the session is theirs and unstopped.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from turnctl import points
+from turnctl.clock import monotonic
 from turnctl.errors import SessionBusy
 from turnctl.tokens import registry
 from turnctl.tokens.current import bound, check
@@ -93,7 +93,7 @@ def _wait_for(turn: TurnCore, holder: TurnCore, name: str) -> None:
     if turn._outer is not None:
         check()
     if token.cancelled:
-        raise token._error()
+        raise token._raised()
 
 
 def _displace(turn: TurnCore, newer: TurnCore) -> None:
@@ -111,7 +111,7 @@ def _supersede(turn: TurnCore, newer: TurnCore) -> None:
 
 def _close_for(turn: TurnCore, newer: TurnCore, proposed: Outcome) -> None:
     if turn.token._retire(proposed):
-        turn._decided_at = time.monotonic()
+        turn._decided_at = monotonic()
         turn.notes.append(f"its session went to turn {newer.turn_id}")
     turn.activities.close_admission()
     if turn._adopted is not None:

@@ -5,12 +5,11 @@ The mechanism, its invariants and why nothing in it can deadlock stand in ``toke
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from turnctl import points
-from turnctl.clock import parse_duration
+from turnctl.clock import monotonic, parse_duration
 from turnctl.errors import BadArgument, CancelledError, TokenMisuse, TurnOver
 from turnctl.tokens.bridge import Bridge
 from turnctl.tokens.callbacks import Registration
@@ -18,8 +17,11 @@ from turnctl.tokens.core import TokenCore
 from turnctl.tokens.deadline import cancel_at
 from turnctl.tokens.entries import CANCEL, level_name, new_record, outcome_of, read
 from turnctl.tokens.event import TurnEvent
+from turnctl.tokens.pausing import wait_while_paused
 from turnctl.tokens.scope import bind, join, pin, unbind, unpin
 from turnctl.tokens.shielding import Shield, is_shielded
+from turnctl.tokens.swallowing import note_raise, note_seen
+from turnctl.tokens.tracing import trace
 from turnctl.tokens.tree import parents_of
 
 if TYPE_CHECKING:
@@ -43,17 +45,32 @@ class CancelToken(TokenCore):
     # -- checking ---------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Raise ``CancelledError`` if a stop that interrupts work was accepted. A checkpoint; never blocks."""
-        if self.cancelled:
-            self._raise_if_due()
+        """Raise ``CancelledError`` if a stop that interrupts work was accepted. A checkpoint.
+
+        Blocks only while the turn is paused.
+        """
+        if self._due:
+            self._attend()
 
     def is_cancelled(self) -> bool:
         """Whether a stop that interrupts work was accepted. Not a checkpoint."""
         return self.cancelled
 
-    def _raise_if_due(self) -> None:
-        if not is_shielded(self):
-            raise self._error()
+    def _attend(self) -> None:
+        """The long way of a checkpoint: somebody traces it, or it is paused, or a stop is to be raised."""
+        trace(self)
+        if not self.cancelled:
+            wait_while_paused(self)
+        if self.cancelled:
+            if not is_shielded(self):
+                raise self._raised()
+            note_seen(self)
+
+    def _raised(self, *, after_work: bool = True) -> CancelledError:
+        """The error of a stop that is raised here and now; who finds out about swallowed ones takes note of it."""
+        note_seen(self)
+        note_raise(self, after_work=after_work)
+        return self._error()
 
     def _error(self) -> CancelledError:
         record = self.record
@@ -302,7 +319,7 @@ class TurnToken(CancelToken):
         self._turn: TurnCore | None = None
         self.turn_id = turn_id
         self.session_id = session_id
-        self.born_at = time.monotonic()
+        self.born_at = monotonic()
 
     def _title(self) -> str:
         return f"turn {self.turn_id}"
@@ -335,7 +352,7 @@ class TurnToken(CancelToken):
 
     def __repr__(self) -> str:
         session = f" session={self.session_id!r}" if self.session_id is not None else ""
-        age = time.monotonic() - self.born_at
+        age = monotonic() - self.born_at
         return f"<TurnToken turn={self.turn_id}{session} {self._state()} age={age:.3g}s>"
 
 
@@ -349,6 +366,6 @@ def _linked(parents: tuple[CancelToken, ...], timeout: float | str | None) -> Ca
     for parent in parents:
         join(kid, parent)
     if seconds is not None and not kid.cancelled:
-        at = time.monotonic() + seconds
+        at = monotonic() + seconds
         kid._grow().cells["timer"] = cancel_at(kid, at, f"timeout of {timeout} passed")
     return kid

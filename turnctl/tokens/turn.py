@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from _thread import LockType
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from turnctl import points
-from turnctl.clock import parse_duration, wall
+from turnctl.clock import monotonic, parse_duration, wall
 from turnctl.errors import BadArgument, TurnctlError
 from turnctl.records.stops import StopAnswer, StopRecord
-from turnctl.tokens import registry
+from turnctl.tokens import pausing, registry
 from turnctl.tokens.activities import Activities, Activity, Owned
 from turnctl.tokens.adopting import Adopted, adopt, check_event
 from turnctl.tokens.bridge import Bridge
@@ -97,7 +96,7 @@ class TurnCore:
         self._hurry_waiters: list[LockType] = []
         self._decided_at: float | None = None
         self._ending = False
-        self._enders: list[int] = []
+        self._enders: list[threading.Thread] = []
         self._is_finishing = False
 
     @property
@@ -136,6 +135,8 @@ class TurnCore:
         self._outer = find_outer(self)
         refuse_own_session(self)
         registry.refuse_if_shutting_down()
+        if registry.on_begin:
+            registry.tell(registry.on_begin)
         token = self._token = TurnToken(self.turn_id, self.session_id)
         token._turn = self
         self.started_at = wall()
@@ -162,6 +163,8 @@ class TurnCore:
         if self.timeout_s is not None:
             self.set_timeout(self.timeout_s)
         registry.refuse_if_shutting_down()  # then read the gate: shutdown may not have seen this turn
+        if pausing.all_paused:
+            pausing.pause_if_all_are(self)
 
     def _undo_begin(self, token: TurnToken) -> None:
         if isinstance(self._given_event, TurnEvent) and self._given_event._token is token:
@@ -221,7 +224,7 @@ class TurnCore:
         return None if self._timer is None else self._timer.at
 
     def check(self) -> None:
-        """Raise ``CancelledError`` if the turn was stopped. A checkpoint; never blocks."""
+        """Raise ``CancelledError`` if the turn was stopped. A checkpoint; blocks only while the turn is paused."""
         self.token.check()
 
     # -- the deadline -----------------------------------------------------------------------------------------
@@ -232,7 +235,7 @@ class TurnCore:
         Moves an earlier deadline. A turn that has been decided keeps none. Never blocks.
         """
         seconds = parse_duration(timeout, what="timeout", none=True)
-        self.set_deadline(None if seconds is None else time.monotonic() + seconds)
+        self.set_deadline(None if seconds is None else monotonic() + seconds)
 
     def set_deadline(self, at: float | None) -> None:
         """Have the turn stopped at ``at`` in monotonic seconds, at once if that has passed; None for no limit."""
@@ -243,16 +246,16 @@ class TurnCore:
             old.cancel()
         if at is None or self.is_over:
             return
-        if at <= time.monotonic():
+        if at <= monotonic():
             self._deadline_passed("its deadline had passed")
             return
-        timer = self._timer = cancel_at(self, at, f"timeout of {max(at - time.monotonic(), 0):.3g} s passed")
+        timer = self._timer = cancel_at(self, at, f"timeout of {max(at - monotonic(), 0):.3g} s passed")
         if self._over.is_set():  # then read the end: it may not have seen the timer
             timer.cancel()
 
     def _deadline_passed(self, reason: str) -> None:
         at = self.deadline
-        if at is not None and at > time.monotonic():
+        if at is not None and at > monotonic():
             return  # moved in the meantime, and this is the earlier timer
         self._request(new_record(reason, None, "deadline", "cancel", None, self.turn_id))
 
@@ -345,7 +348,7 @@ class TurnCore:
         if self._adopted is not None:
             self._adopted.leave()
             self._adopted = None
-        self.over_mono = time.monotonic()
+        self.over_mono = monotonic()
         self.over_at = wall()
         registry.leave(self)
         if self.session_id is not None:

@@ -10,6 +10,7 @@ Invariants
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from turnctl.waiting.attention import Attention
 
@@ -17,15 +18,19 @@ __all__ = ["Wakeup"]
 
 
 class _Descriptor:
-    """Owns one number, and closes it when the last reference to this goes."""
+    """Owns one number, and closes it when the last reference to this goes; not in a forked child, which may have
+    closed all that it inherited and given the number to a file of its own.
+    """
 
-    __slots__ = ("fd",)
+    __slots__ = ("_home", "fd")
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
+        self._home = os.getpid()
 
-    def __del__(self) -> None:
-        os.close(self.fd)
+    def __del__(self, getpid: Callable[[], int] = os.getpid, close: Callable[[int], None] = os.close) -> None:
+        if getpid() == self._home:
+            close(self.fd)
 
 
 class Wakeup:
@@ -55,7 +60,7 @@ class Wakeup:
     def listen(self) -> None:
         """Have signals wake the loop as well, where it was made ``bytewise``: an eventfd takes eight at a time."""
         if self._attention is not None:
-            self._attention.begin()
+            self._attention.begin(self.ring)
 
     def deafen(self) -> None:
         """End what ``listen`` began. May be called twice."""

@@ -1,0 +1,174 @@
+"""The swallow detector: a stop that was raised, and a checkpoint that the same thread reached in spite of it.
+
+Invariants
+  S1  It works where a checkpoint raises, which is the long way; a turn that is not stopped pays nothing.
+  S2  What is counted was observed: the same thread was raised into for a stop, and came to another checkpoint for the
+      same stop while that exception was not being handled and had not been absorbed by the ``with`` of a turn or token.
+      Clean-up in a ``finally`` or an ``except`` is therefore not counted, nor is what runs under a shield.
+  S3  Who swallowed it is read from the source, later: the innermost ``except``, ``finally`` or ``suppress`` around the
+      line that can have done it. It is a reading, not an observation, and may be missing.
+
+Nothing here blocks, or keeps a frame or an exception alive. Not seen: a stop that is swallowed and followed by no
+checkpoint; one that is raised in a thread and dropped by the pool or the ``Thread`` that ran the function.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from turnctl import clock
+from turnctl.errors import CancelledError
+from turnctl.tokens.entries import read
+from turnctl.tokens.sites import RawSite, Site, is_ours, raw_stack, resolved, site_of
+from turnctl.tokens.tree import all_above
+
+if TYPE_CHECKING:
+    from turnctl.records.stops import StopRecord
+    from turnctl.tokens.core import TokenCore
+
+__all__ = ["Found", "first_seen", "note_raise", "note_seen", "swallowed", "swallowed_in_words"]
+
+_MOST = 50  # places that are told apart; more are only counted with the last
+_local = threading.local()
+
+
+class _Raise:
+    """The last stop that was raised in a thread."""
+
+    __slots__ = ("root", "stack", "token")
+
+    def __init__(self, token: TokenCore, root: StopRecord, stack: tuple[RawSite, ...]) -> None:
+        self.token = weakref.ref(token)
+        self.root = root
+        self.stack = stack
+
+
+class Found:
+    """One pair of places: where a stop was raised, and where the thread was met again; and how often."""
+
+    __slots__ = ("_next_at", "_stack", "count", "thread")
+
+    def __init__(self, stack: tuple[RawSite, ...], next_at: RawSite | None, thread: str) -> None:
+        self._stack = stack
+        self._next_at = next_at
+        self.thread = thread
+        self.count = 0
+
+    @property
+    def stack(self) -> tuple[Site, ...]:
+        """The stack that the stop was raised on, the innermost first."""
+        return tuple(map(resolved, self._stack))
+
+    @property
+    def raised_at(self) -> Site | None:
+        """The user's line that the stop was raised into."""
+        found = _of_the_user(self._stack)
+        return None if found is None else resolved(found)
+
+    @property
+    def next_at(self) -> Site | None:
+        """The user's line that came to a checkpoint in spite of it."""
+        return None if self._next_at is None else resolved(self._next_at)
+
+
+def _of_the_user(stack: tuple[RawSite, ...]) -> RawSite | None:
+    return next((raw for raw in stack if not is_ours(raw[0].co_filename)), None)
+
+
+def note_seen(token: TokenCore) -> None:
+    """Keep when and where the stop was first met by a checkpoint. Called at each one that finds its token cancelled."""
+    for one in all_above(token):
+        if one.cancelled:
+            cells = one._grow().cells
+            if "first_seen" not in cells:
+                cells.setdefault("first_seen", (clock.monotonic(), site_of(sys._getframe(1))))
+
+
+def first_seen(token: TokenCore) -> tuple[float, Site | None] | None:
+    """Monotonic seconds and place of the first checkpoint that found ``token`` cancelled."""
+    parts = token._parts_now()
+    found: tuple[float, Site | None] | None = None if parts is None else parts.cells.get("first_seen")
+    return found
+
+
+def note_raise(token: TokenCore, *, after_work: bool = True) -> None:
+    """Called by a checkpoint that is about to raise the stop of ``token``.
+
+    Not ``after_work``: coming here does not say that the thread went on working, as at the end of a shield.
+    """
+    record = read(token._log)[0]
+    if record is None:
+        return
+    root = _root(record)
+    stack = raw_stack(sys._getframe(1))
+    last: _Raise | None = getattr(_local, "last", None)
+    _local.last = _Raise(token, root, stack)
+    if after_work and last is not None and last.root is root and not _is_handled(root) and not _is_absorbed(last):
+        _enter(token, last.stack, _of_the_user(stack))
+
+
+def _root(record: StopRecord) -> StopRecord:
+    while record.origin is not None:
+        record = record.origin
+    return record
+
+
+def _is_handled(root: StopRecord) -> bool:
+    """Whether this thread is in an ``except`` or ``finally`` that deals with that stop."""
+    error = sys.exception()
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, CancelledError) and error.record is not None and _root(error.record) is root:
+            return True
+        seen.add(id(error))
+        error = error.__context__
+    return False
+
+
+def _is_absorbed(last: _Raise) -> bool:
+    """Whether a ``with`` of ours has taken that exception, as it should."""
+    token = last.token()
+    if token is None:
+        return True
+    record, _, _, end = read(token._log)
+    return end is not None and (hasattr(token, "_turn") or record is None or record.cause != "parent")
+
+
+def _enter(token: TokenCore, stack: tuple[RawSite, ...], next_at: RawSite | None) -> None:
+    key = (_of_the_user(stack), next_at)
+    for one in all_above(token):
+        found: dict[Any, Found] = one._grow().cells.setdefault("swallowed", {})
+        if key not in found and len(found) >= _MOST:
+            key = next(iter(found))
+        if key not in found:
+            found.setdefault(key, Found(stack, next_at, threading.current_thread().name))
+        found[key].count += 1
+
+
+def swallowed(token: TokenCore) -> list[tuple[Found, Site | None]]:
+    """What was found, each with who swallowed it, as far as the source tells (S3). Reads source files."""
+    parts = token._parts_now()
+    found: list[Found] = [] if parts is None else list(parts.cells.get("swallowed", {}).values())
+    if not found:
+        return []
+    from turnctl.tokens.catchers import catcher
+
+    told = [(one, catcher(one.stack)) for one in found]
+    return [(one, None if by == "unknown" else by) for one, by in told if by != "handed over"]
+
+
+def swallowed_in_words(token: TokenCore) -> tuple[str, ...]:
+    """A line for the report for each place that swallowed a stop."""
+    counts: dict[str, int] = {}
+    for found, by in swallowed(token):
+        if by is not None:
+            text = f"a stop was swallowed at {by[0]}:{by[1]} in {by[2]}"
+        elif found.raised_at is not None:
+            text = f"a stop that was raised at {found.raised_at[0]}:{found.raised_at[1]} was swallowed"
+        else:
+            text = "a stop was swallowed"
+        counts[text] = counts.get(text, 0) + found.count
+    return tuple(f"{text} ({count} time{'' if count == 1 else 's'})" for text, count in counts.items())

@@ -1,0 +1,376 @@
+"""A blocking call on a thread of its own, raced with the stop.
+
+Invariants
+  L1  The stop is looked at before the call: what was stopped is never started. The thread carries the caller's
+      context, and is registered with the turn before it runs.
+  L2  Result and stop are looked at in one place, the result first; what is not given is in ``late``.
+  L3  On a stop, or when the turn ends, the steps are: ``abort`` once, the grace, with ``interrupt`` the throw (at
+      most ``_THROWS`` times), then the thread is left behind: counted, and named in the report. They are the same
+      whoever goes through them, the caller or the end of the turn; who is struck by an exception in them may go
+      through them again.
+  L4  What comes back later is evidence. It is never returned.
+
+May block: ``call``, until the function is back; after a stop at most the grace, a second with ``interrupt``, and the
+same for a call inside. ``abort`` runs on a thread of its own, so that one that blocks delays nothing further.
+Not promised: that a function which was left behind has had no effect.
+"""
+
+from __future__ import annotations
+
+import threading
+from _thread import LockType
+from collections.abc import Callable
+from contextvars import Context, ContextVar, copy_context
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from turnctl import clock, points
+from turnctl.clock import parse_duration
+from turnctl.errors import BadArgument, CancelledError, TurnOver
+from turnctl.tokens import registry
+from turnctl.tokens.current import bound, current_token, session_name
+from turnctl.tokens.event import park, release_all
+from turnctl.tokens.frames import calls_the_body
+from turnctl.waiting import abandoned
+from turnctl.waiting.inject import Injection, Interrupted
+from turnctl.waiting.parking import must_raise, pend
+from turnctl.waiting.threads import context_of
+from turnctl.waiting.worker import Worker, name_of
+
+if TYPE_CHECKING:
+    from turnctl.records.report import ActivityState
+    from turnctl.tokens.token import CancelToken
+    from turnctl.tokens.turn import TurnCore
+
+__all__ = ["LateResult", "Prefer", "call", "grace_end", "token_in", "unbound_context"]
+
+T = TypeVar("T")
+Prefer = Literal["cancel", "result"]
+
+_PREFERS = ("cancel", "result")
+_THROWS = (0.1, 0.3, 0.6)  # seconds that the function has to come back after each throw
+_UNWIND_S = 0.1  # what a call around has, beyond the grace, to come back when a call inside has given up
+_inside: ContextVar[_Call | None] = ContextVar("turnctl_call", default=None)
+
+
+class LateResult:
+    """What became of a call that a stop interrupted: evidence, for as long as somebody holds it.
+
+    ``value`` and ``error`` are None until ``is_done``. Thread-safe.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the function has come back, with a value or an exception."""
+        return self._worker.has_ended
+
+    def wait(self, timeout: float | str | None = None) -> bool:
+        """Block until it has, or ``timeout`` has passed; whether it has. Not a checkpoint."""
+        return self._worker.wait(parse_duration(timeout, what="timeout", zero=True, none=True))
+
+    @property
+    def value(self) -> Any:
+        """What the function returned."""
+        return self._worker.result if self.is_done else None
+
+    @property
+    def error(self) -> BaseException | None:
+        """What it raised."""
+        return self._worker.error if self.is_done else None
+
+    def __repr__(self) -> str:
+        if not self.is_done:
+            text = "has not come back"
+        elif self.error is not None:
+            text = f"raised {type(self.error).__name__}"
+        else:
+            text = "returned"
+        return f"<LateResult of {self._worker.name}: {text}>"
+
+
+def call(
+    turn: TurnCore | None,
+    fn: Callable[..., T],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    abort: Callable[[], object] | None = None,
+    interrupt: bool = False,
+    prefer: Prefer = "cancel",
+) -> T:
+    """Run ``fn`` on a thread of the turn, raced with the stop; see ``turnctl.call``. A checkpoint at its start.
+
+    With ``turn`` None it is a plain call on the caller's thread.
+    """
+    if not callable(fn):
+        raise BadArgument(f"call() needs a function to call, not {fn!r}; give it fn, *args and not fn(*args)")
+    if abort is not None and not callable(abort):
+        raise BadArgument(f"abort must be a function without arguments or None, not {abort!r}")
+    if prefer not in _PREFERS:
+        raise BadArgument(f"unknown prefer {prefer!r}; use cancel or result")
+    if turn is None:
+        return _plainly(fn, args, kwargs)
+    token = token_in(turn)
+    token.check()
+    abandoned.admit(name_of(fn))
+    worker = _Call(turn, token, fn, args, kwargs, abort=abort, interrupt=interrupt)
+    result: T = worker.come_to(prefer)
+    return result
+
+
+@calls_the_body
+def _plainly(fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+    return fn(*args, **kwargs)
+
+
+def token_in(turn: TurnCore) -> CancelToken:
+    """The token to obey: a child of the turn's that is bound here, such as one with a timeout, else the turn's."""
+    token = current_token()
+    is_its_own = token is not None and not token.retired and registry.enclosing(token) is turn
+    return token if token is not None and is_its_own else turn.token
+
+
+def grace_end(turn: TurnCore, token: CancelToken) -> float:
+    """Monotonic seconds at which the grace of the accepted stop ends; now, if there is none. Only ever sooner."""
+    at = turn.kill_at()
+    ends = [] if at is None else [at]
+    if token is not turn.token:
+        for record in token._stops():
+            if record.level == "kill":
+                ends.append(record.at)
+            elif record.level == "cancel" and (record.grace_s is not None or not ends):
+                ends.append(record.at + (turn.grace_s if record.grace_s is None else record.grace_s))
+    return min(ends) if ends else clock.monotonic()
+
+
+def unbound_context() -> Context:
+    """A copy of this context in which no turn is bound: for clean-up, whose checkpoints must not raise."""
+    context = copy_context()
+    context.run(bound.set, None)
+    context.run(session_name.set, None)
+    return context
+
+
+class _Call(Worker):
+    """The thread of one call, and the steps that end it."""
+
+    def __init__(
+        self,
+        turn: TurnCore,
+        token: CancelToken,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        abort: Callable[[], object] | None,
+        interrupt: bool,
+    ) -> None:
+        self.injection = Injection(token) if interrupt else None
+        name = name_of(fn)
+        if self.injection is not None:
+            fn, args, kwargs = self.injection.run, (fn, args, kwargs), {}
+        super().__init__(turn, fn, args, kwargs, kind="call", name=name, context=context_of(turn))
+        self._of: TurnCore = turn
+        self.token = token
+        self.outer = _inside.get()
+        #: how many calls on this thread are being ended now
+        self.ending_inside = 0
+        self._abort = abort
+        self._abort_claims: list[object] = []
+        self._aborter: Worker | None = None
+        self._asked = False
+        self._was_stopped = False
+        self._context.run(_inside.set, self)
+
+    # -- the caller's side ------------------------------------------------------------------------------------
+
+    def come_to(self, prefer: Prefer) -> Any:
+        """Start, wait for the function or a stop, and return or raise what that comes to (L2)."""
+        token = self.token
+        try:
+            self.start()
+            while not (self._ended or self._asked or must_raise(token)):
+                pend(token, lambda: self._ended or self._asked, None, self.waiters)
+        except BaseException:
+            self.ask()  # a Ctrl-C: the caller is gone, and nobody needs the call any more
+            raise
+        points.reach("call.looking")
+        came = self._ended
+        if not must_raise(token):
+            if not came:
+                self.end(lambda: grace_end(self._of, token))  # the turn has ended around it
+            if self._ended and not isinstance(self.error, Interrupted):
+                return self._give()
+            raise TurnOver(
+                f"turn {self._of.turn_id} ended while its call of {self.name} ran; end a turn when its calls are back",
+                turn_id=self._of.turn_id,
+            ) from self.error
+        if came:
+            if prefer == "result" and self.error is None:
+                return self._give()
+            self._note_loser()
+        else:
+            self.end(lambda: grace_end(self._of, token))
+        if self._ended:
+            self._join()
+        raise self._stop()
+
+    def _give(self) -> Any:
+        self._join()
+        if self.activity is not None:
+            self.activity.owned = None  # the inventory must not keep every result of a long turn
+        error = self.error
+        if error is None:
+            return self.result
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
+
+    def _join(self) -> None:
+        thread = self.thread
+        if thread is not None:
+            thread.join()  # it has nothing left to do
+
+    def _note_loser(self) -> None:
+        """The function was back when the stop was seen: what it brought is kept, and said."""
+        error, activity = self.error, self.activity
+        assert activity is not None
+        if error is None:
+            activity.note_late("its value came together with the stop and was not given")
+        elif not isinstance(error, CancelledError):
+            self._of.notes.append(f"raised while stopping: call {self.name}: {type(error).__name__}: {error}")
+
+    def _stop(self) -> CancelledError:
+        """The stop as it is raised: from what the function raised, with what it came to as evidence."""
+        error = self.error if self._ended else None
+        if isinstance(error, CancelledError) and not isinstance(error, Interrupted) and error.token is self.token:
+            made = error  # it came to a checkpoint by itself
+        else:
+            made = self.token._raised()
+            made.__cause__ = error
+        made.late = made.late or LateResult(self)
+        return made
+
+    # -- ending it (L3) ---------------------------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """Tell the waiting caller that the turn ends, and have ``abort`` started. Never blocks for long."""
+        self._asked = True
+        release_all(self.waiters)
+        self._start_abort()
+
+    def end(self, kill_at: Callable[[], float]) -> None:
+        """Go through the steps; afterwards it has come back, or is left behind."""
+        if self.thread is threading.current_thread():
+            return  # a thread that ends its own turn does not wait for itself
+        if self.token.cancelled:
+            self._was_stopped = True
+        outer = _inside.get()
+        if outer is not None:
+            outer.ending_inside += 1
+        try:
+            points.reach("call.ending")
+            self._start_abort()
+            self._wait_within(kill_at)
+            self._wait_for_inner()
+            self._interrupt()
+            self._leave_behind()
+        finally:
+            if outer is not None:
+                outer.ending_inside -= 1
+                release_all(outer.waiters)
+
+    def _start_abort(self) -> None:
+        if self._abort is None or self._ended or self.activity is None:
+            return
+        mine = object()
+        self._abort_claims.append(mine)
+        if self._abort_claims[0] is not mine:  # position 0 decides: it is run once
+            return
+        worker = self._aborter = Worker(None, self._abort, (), {}, kind="abort", context=unbound_context())
+        worker.on_end = self._abort_is_back
+        worker.start()
+
+    def _abort_is_back(self) -> None:
+        worker = self._aborter
+        if worker is not None and worker.error is not None:
+            error = worker.error
+            self._of.notes.append(f"abort of call {self.name} failed: {type(error).__name__}: {error}")
+
+    def _lists(self) -> list[list[LockType]]:
+        # a later stop, which may shorten the grace, wakes one of these
+        turn = self._of
+        return [turn._hurry_waiters, turn.token._grow().waiters, self.token._grow().waiters]
+
+    def _wait_within(self, kill_at: Callable[[], float]) -> None:
+        aborter = self._aborter
+        for one in (self,) if aborter is None else (aborter, self):
+            while not one._ended:
+                at = kill_at()
+                left = at - clock.monotonic()
+                if left <= 0:
+                    break
+                park(lambda: one._ended or kill_at() < at, left, one.waiters, *self._lists())  # noqa: B023
+        if aborter is not None and not aborter._ended:
+            self._of.notes.append(f"abort of call {self.name} has not come back{aborter.where()}")
+            abandoned.add(aborter, self._of.turn_id)
+
+    def _wait_for_inner(self) -> None:
+        """Let a call on the thread of this one come through its own steps, which are bounded as these are."""
+        if self._ended or not self.ending_inside:
+            return
+        park(lambda: self._ended or not self.ending_inside, sum(_THROWS) + _UNWIND_S, self.waiters)
+        park(lambda: self._ended, _UNWIND_S, self.waiters)
+
+    def _interrupt(self) -> None:
+        injection = self.injection
+        if injection is None:
+            return
+        for pause in _THROWS:
+            if self._ended:
+                return
+            injection.throw(self._context)
+            park(lambda: self._ended, pause, self.waiters)
+
+    def _leave_behind(self) -> None:
+        activity = self.activity
+        if self._ended or activity is None:
+            return
+        points.reach("call.leaving")
+        if activity.close("abandoned", f"left behind{self.where()}: {self._why_not()}"):
+            abandoned.add(self)
+
+    def _why_not(self) -> str:
+        injection = self.injection
+        if injection is None:
+            return "it did not come back within the grace"
+        if injection.is_pending:
+            return "it stands in C code, and is interrupted as soon as that returns"
+        if injection.delivered:
+            times = "once" if injection.delivered == 1 else f"{injection.delivered} times"
+            return f"it is uncooperative, and went on after being interrupted {times}"
+        return "it could not be interrupted: it stands in C code, under a shield or in a clean-up"
+
+    # -- the account ------------------------------------------------------------------------------------------
+
+    def _account(self) -> None:
+        activity = self.activity
+        if not self._was_stopped or activity is None:
+            super()._account()
+            return
+        error = self.error
+        state: ActivityState = "cancelled"
+        if error is None:
+            text = f"returned a value ({type(self.result).__name__}) after the stop"
+        elif isinstance(error, Interrupted):
+            text = "was interrupted"
+        elif isinstance(error, CancelledError):
+            text = "was cancelled"
+        else:
+            text = f"raised {type(error).__name__} after the stop: {error}"
+        closed = activity.close(state, text)
+        if not closed or not isinstance(error, CancelledError):
+            activity.note_late(text)

@@ -1,0 +1,298 @@
+"""The far side of a stream: the source, the thread that reads it, its one close and its account.
+
+Invariants, by the numbers of ``waiting.stream``: F2, F3, F4, F5. In addition
+  F6  Whether the source is ever asked is decided once, by the first entry of ``_begun``: a source that was closed
+      before is never asked, and one that is asked is closed by who asks it.
+
+May block: ``end``, up to the grace; ``close_soon``, for the time it is given. ``close`` of the user runs on a thread of
+its own where somebody waits for it, so that one that blocks delays nothing further.
+"""
+
+from __future__ import annotations
+
+import threading
+from _thread import LockType
+from collections.abc import Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Any
+
+from turnctl import clock, points
+from turnctl.errors import CancelledError
+from turnctl.tokens.activities import Activity
+from turnctl.tokens.event import park, release_all
+from turnctl.tokens.frames import calls_the_body
+from turnctl.waiting import abandoned
+from turnctl.waiting.call import unbound_context
+from turnctl.waiting.threads import context_of
+from turnctl.waiting.worker import Worker
+
+if TYPE_CHECKING:
+    from turnctl.records.report import ActivityState
+    from turnctl.tokens.token import CancelToken
+    from turnctl.tokens.turn import TurnCore
+
+__all__ = ["Feed"]
+
+_Close = Callable[[], object]
+
+
+class Feed:
+    """What a turn owns of a stream (``tokens.activities.Owned``); knows nothing of the loop but how far it is."""
+
+    kind = "stream"
+
+    def __init__(
+        self,
+        turn: TurnCore | None,
+        token: CancelToken | None,
+        source: Iterable[Any],
+        close: _Close | None,
+        name: str,
+        ahead: int,
+    ) -> None:
+        self.turn = turn
+        self.token = token
+        self.name = name
+        self.ahead = ahead
+        self.low = ahead // 2
+        self.received: list[Any] = []
+        self.items: list[LockType] = []  # the loop, when it waits for an item
+        self.space: list[LockType] = []  # the reader, when it is far enough ahead
+        #: how the source came to its end: set before ``finished``, which never goes back
+        self.error: BaseException | None = None
+        self.is_exhausted = False
+        self.is_whole = False  # exhausted before there was a stop
+        self.finished = False
+        self.closing = False
+        self.was_stopped = False
+        self._source: Iterable[Any] | None = source
+        self._close = close
+        self._limit = ahead
+        self._begun: list[str] = []
+        self._close_claims: list[object] = []
+        self._closer: Worker | None = None
+        self.worker: Worker | None = None
+        self.thread: int | None = None  # who asks the source, where that is the loop itself
+        self.in_next = False
+        self.activity = Activity("stream", name) if turn is None else turn.activities.admit("stream", name, self)
+        self.activity.received = self.received
+
+    # -- asking the source ------------------------------------------------------------------------------------
+
+    def begin(self, how: str) -> bool:
+        """Enter how the source begins: read by a thread, by the loop, or never; whether that is how it does (F6)."""
+        self._begun.append(how)
+        return self._begun[0] == how
+
+    def start(self) -> None:
+        """Start the reader, unless the source was closed before."""
+        if self.worker is None and self.begin("read"):
+            assert self.turn is not None
+            context = context_of(self.turn)
+            worker = Worker(None, self._read, (), {}, kind="stream", name=self.name, context=context)
+            worker.on_end = self._is_back
+            self.worker = worker
+            try:
+                worker.start()
+            except BaseException as error:
+                self.finish(error)  # the machine has no thread to spare
+                raise
+
+    @calls_the_body
+    def _read(self) -> None:
+        """Ask the source until it is exhausted or nobody wants more; on the reader's thread."""
+        if self.closing:
+            return
+        received, items = self.received, self.items
+        append = received.append
+        iterator: Any = None
+        try:
+            iterator = iter(self._source or ())
+            for item in iterator:
+                append(item)
+                if items:  # F4
+                    release_all(items)
+                if len(received) >= self._limit and not self._has_room():
+                    break
+            else:
+                self.is_exhausted = not self.closing  # after a close an end may be a cut
+        finally:
+            self.end_generator(iterator)
+
+    def _has_room(self) -> bool:
+        """Block until the loop has used enough; whether it wants more."""
+        received, activity, low = self.received, self.activity, self.low
+        if len(received) - activity.given >= self.ahead:
+            points.reach("stream.ahead")
+            park(lambda: self.closing or len(received) - activity.given <= low, None, self.space)
+        self._limit = activity.given + self.ahead
+        return not self.closing  # F4: read after the limit was stored, which the closer stores after this flag
+
+    def end_generator(self, iterator: object) -> None:
+        """Close a generator, on the thread that has asked it (F2)."""
+        if isinstance(iterator, Generator):
+            try:
+                iterator.close()
+            except BaseException as error:  # noqa: BLE001 - an error of the clean-up is reported, not raised
+                self._note("end", error)
+
+    def _is_back(self) -> None:
+        """The reader is out of the source: close it, account for it, and only then tell the loop."""
+        worker = self.worker
+        assert worker is not None
+        self.finish(worker.error)
+
+    def finish(self, error: BaseException | None) -> None:
+        """The source has ended, or will not be asked any more; on the thread that has asked it."""
+        self.error = error
+        self.is_whole = self.is_exhausted and not (self.token is not None and self.token.cancelled)
+        self.close_here()
+        self._source = None
+        is_late = not self.activity.is_open
+        self.finished = True  # *then* what the loop does, which does the two the other way round
+        if is_late:
+            self.activity.note_late(f"came back later; {self._counts()}")
+        elif self.closing or self.activity.given == len(self.received):
+            self.account()
+        release_all(self.items)
+
+    # -- closing it (F3) --------------------------------------------------------------------------------------
+
+    def _claims_close(self) -> bool:
+        mine = object()
+        self._close_claims.append(mine)
+        return self._close_claims[0] is mine
+
+    @calls_the_body
+    def close_here(self) -> None:
+        """Close the source on this thread, unless that was done."""
+        if not self._claims_close():
+            return
+        close: Any = self._close if self._close is not None else getattr(self._source, "close", None)
+        if callable(close):
+            try:
+                close()
+            except BaseException as error:  # noqa: BLE001 - reported; the loop goes on as without
+                self._note("close", error)
+
+    def hush(self) -> bool:
+        """Have the source asked no more; whether the reader may be blocked in it. Never blocks."""
+        is_parked = bool(self.space)
+        self.closing = True
+        self._limit = 0  # F4
+        release_all(self.space)
+        return not (is_parked or self.finished)
+
+    def close_soon(self, within: float, *, if_blocked: bool = True) -> None:
+        """Have the source closed: at once if ``close`` was given, else when it is out of ``next``.
+
+        Waits at most ``within`` seconds for that; not for a blocked one that nothing unblocks, if so asked.
+        """
+        may_be_blocked = self.hush()
+        if self.begin("never"):
+            self._was_never_asked()
+            return
+        if self.finished:
+            self.account()
+        if self.worker is None:
+            return  # the loop's own thread closes it
+        if may_be_blocked and self._close is not None and self._claims_close():
+            closer = self._closer = Worker(None, self._close, (), {}, kind="close", context=unbound_context())
+            closer.on_end = self._is_closed
+            closer.start()
+        if if_blocked or not may_be_blocked or self._close is not None:
+            ends_at = clock.monotonic() + within
+            self._wait(lambda: ends_at)
+
+    def _was_never_asked(self) -> None:
+        if not self.finished:
+            self.finish(None)
+
+    def _is_closed(self) -> None:
+        closer = self._closer
+        if closer is not None and closer.error is not None:
+            self._note("close", closer.error)
+
+    def _wait(self, until: Callable[[], float]) -> None:
+        """Wait for the close and the reader."""
+        turn = self.turn
+        hurry = [] if turn is None else [turn._hurry_waiters, turn.token._grow().waiters]
+        for one in (self._closer, self.worker):
+            while one is not None and not one.has_ended:
+                at = until()
+                left = at - clock.monotonic()
+                if left <= 0:
+                    break
+                worker = one
+                park(lambda: worker.has_ended or until() < at, left, worker.waiters, *hurry)  # noqa: B023
+
+    def drop(self) -> None:
+        """The loop has let go of the stream. From a finalizer: starts no thread, and blocks only as ``close`` does."""
+        may_be_blocked = self.hush()
+        if self.begin("never"):
+            self._was_never_asked()
+        elif self.finished:
+            self.account()
+        elif self.worker is None:
+            if not self.in_next:
+                self.finish(None)
+        elif may_be_blocked and self._close is not None:
+            self.close_here()
+
+    # -- being owned ------------------------------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """Have the source asked no more."""
+        self.hush()
+
+    def end(self, kill_at: Callable[[], float]) -> None:
+        """Close the source and wait for the reader within the grace; then it is left behind."""
+        if self.token is not None and self.token.cancelled:
+            self.was_stopped = True
+        self.close_soon(0)
+        worker = self.worker
+        if worker is None:
+            if self.thread == threading.get_ident() and not self.in_next and not self.finished:
+                self.finish(None)
+            return
+        self._wait(kill_at)
+        if not worker.has_ended:
+            points.reach("stream.leaving")
+            text = f"left behind{worker.where()}: its source did not come back within the grace; {self._counts()}"
+            if self.activity.close("abandoned", text):
+                abandoned.add(worker, None if self.turn is None else self.turn.turn_id)
+
+    def alive(self) -> tuple[str, ...]:
+        """The reader and a close that has not come back, while they run."""
+        found = (self.worker, self._closer)
+        return tuple(name for one in found if one is not None for name in one.alive())
+
+    def outcome(self) -> None:
+        return None
+
+    # -- the account ------------------------------------------------------------------------------------------
+
+    def _counts(self) -> str:
+        received, given = len(self.received), self.activity.given
+        return f"{received} received" if received == given else f"{received} received, {given} given"
+
+    def _note(self, what: str, error: BaseException) -> None:
+        text = f"{what} of stream {self.name} failed: {type(error).__name__}: {error}"
+        if self.turn is not None:
+            self.turn.notes.append(text)
+        else:
+            self.activity.note_late(text)
+
+    def account(self) -> None:
+        """Close the activity: the loop has all of it, or will take no more. Does nothing if it is closed."""
+        error = self.error
+        state: ActivityState = "completed"
+        text: str | None = None
+        if self.was_stopped or isinstance(error, CancelledError):
+            state, text = "cancelled", f"stopped; {self._counts()}"
+        elif error is not None:
+            state, text = "failed", f"{type(error).__name__}: {error}; {self._counts()}"
+        elif self._begun == ["never"]:
+            text = "never asked for an item"
+        elif not self.is_exhausted or self.activity.given < len(self.received):
+            text = f"left before its end; {self._counts()}"
+        self.activity.close(state, text)

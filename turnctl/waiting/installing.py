@@ -1,0 +1,238 @@
+"""``install``: opt-in changes to the process for code that cannot be edited, each undone by ``uninstall``.
+
+``threads`` has ``Thread.start`` and ``ThreadPoolExecutor.submit`` copy the caller's context, as Python 3.14 can do for
+threads by itself and no version does for the jobs of a pool. ``single_turn`` lets code that nothing is bound for obey
+the only turn of the process.
+
+Invariants
+  I1  Each change is counted: it is made with the first ``install`` that asks for it and undone with the last
+      ``uninstall``. What was found is put back, the same object.
+  I2  Where somebody has put a function of theirs on top of ours, theirs stays: ours is below it and passes calls on
+      unchanged from then on, and a ``RuntimeWarning`` says so. A later ``install`` goes on top of theirs.
+  I3  A thread that turnctl itself starts is left alone, and so is a pool's worker: it outlives the turn that happens
+      to start it and must not carry that turn's context. Its jobs do.
+
+Lock: ``_changes``, held for a few assignments. May block: nothing. Not promised: that threads started in C, by
+``_thread``, or by ``multiprocessing.pool.ThreadPool`` for its workers, carry anything.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, Self
+
+from turnctl import log
+from turnctl.errors import BadArgument, TurnctlError
+from turnctl.tokens import current, registry
+
+if TYPE_CHECKING:
+    from turnctl.tokens.token import CancelToken
+
+__all__ = ["Installed", "install", "uninstall"]
+
+_OURS = "turnctl-"
+
+
+class _Change:
+    """One function of another module, replaced by one of ours while it is counted above zero."""
+
+    def __init__(self, owner: Callable[[], Any], name: str, make: Callable[[_Change], Callable[..., Any]]) -> None:
+        self._owner = owner
+        self._name = name
+        self._make = make
+        self._ours: Callable[..., Any] | None = None
+        self.original: Callable[..., Any] | None = None
+        self.count = 0
+
+    def enter(self) -> None:
+        self.count += 1
+        if self.count > 1:
+            return
+        owner = self._owner()
+        found = owner.__dict__[self._name]
+        if found is not self._ours:  # else it was covered the last time, and is on top again
+            self.original = found
+            self._ours = self._make(self)
+            setattr(owner, self._name, self._ours)
+
+    def leave(self) -> str | None:
+        """Take one off the count, and ours out with the last; what to tell if that is not to be had."""
+        self.count -= 1
+        if self.count > 0:
+            return None
+        owner = self._owner()
+        now = owner.__dict__.get(self._name)
+        if now is self._ours:
+            setattr(owner, self._name, self.original)
+            self._ours = self.original = None
+            return None
+        other = getattr(now, "__module__", now)
+        return (
+            f"{owner.__name__}.{self._name} was replaced by {other} after turnctl.install(); that one stays, with ours "
+            "below it, which does nothing any more"
+        )
+
+
+def _thread_start(change: _Change) -> Callable[..., Any]:
+    original: Any = change.original
+
+    def start(self: threading.Thread) -> None:
+        if change.count > 0 and _is_for_us(self):
+            self.run = _Run(self)  # type: ignore[method-assign]
+        try:
+            original(self)
+        except BaseException:
+            if isinstance(self.__dict__.get("run"), _Run):
+                del self.run
+            raise
+
+    return start
+
+
+class _Run:
+    """Stands for ``thread.run`` until the thread runs."""
+
+    __slots__ = ("context", "run", "thread")
+
+    def __init__(self, thread: threading.Thread) -> None:
+        self.thread = thread
+        self.run = thread.run
+        self.context = copy_context()
+
+    def __call__(self) -> None:
+        self.thread.__dict__.pop("run", None)
+        context, run = self.context, self.run
+        del self.context, self.run, self.thread
+        context.run(run)
+
+
+def _is_for_us(thread: threading.Thread) -> bool:
+    held = thread.__dict__
+    if "_name" not in held or thread.ident is not None or "run" in held:
+        return False  # not initialised or started before, which the original tells; or made so by somebody else
+    # one that was given a context (Python 3.14) keeps that
+    return not thread.name.startswith(_OURS) and held.get("_context") is None
+
+
+def _pool_submit(change: _Change) -> Callable[..., Any]:
+    original: Any = change.original
+
+    def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        if change.count <= 0:
+            return original(self, fn, *args, **kwargs)
+        # in an empty context: a worker that is started now keeps what it is started with (I3)
+        return Context().run(original, self, copy_context().run, fn, *args, **kwargs)
+
+    return submit
+
+
+def _thread_class() -> Any:
+    return threading.Thread
+
+
+def _pool_class() -> Any:
+    from concurrent.futures.thread import ThreadPoolExecutor
+
+    return ThreadPoolExecutor
+
+
+_changes = threading.RLock()
+_threads = (_Change(_thread_class, "start", _thread_start), _Change(_pool_class, "submit", _pool_submit))
+_adopting = 0
+_told_ambiguous = False
+_stack: list[Installed] = []
+
+
+class Installed:
+    """What one ``install`` changed; the end of its ``with``, or ``uninstall()``, undoes it."""
+
+    def __init__(self, *, threads: bool, single_turn: bool) -> None:
+        self.threads = threads
+        self.single_turn = single_turn
+        self._is_in = False
+
+    def _enter(self) -> Self:
+        global _adopting, _told_ambiguous
+        with _changes:
+            if self.threads:
+                for change in _threads:
+                    change.enter()
+            if self.single_turn:
+                _adopting += 1
+                _told_ambiguous = False
+                current.adopter = _only_token
+            self._is_in = True
+            _stack.append(self)
+        return self
+
+    def uninstall(self) -> None:
+        """Undo this one; may be called twice. Others that were installed stay."""
+        global _adopting
+        told: list[str] = []
+        with _changes:
+            if not self._is_in:
+                return
+            self._is_in = False
+            _stack.remove(self)
+            if self.threads:
+                told = [text for change in reversed(_threads) if (text := change.leave()) is not None]
+            if self.single_turn:
+                _adopting -= 1
+                if _adopting == 0:
+                    current.adopter = None
+        for text in told:
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.uninstall()
+
+    def __repr__(self) -> str:
+        names = [name for name in ("threads", "single_turn") if getattr(self, name)]
+        return f"<Installed {', '.join(names)}{'' if self._is_in else ', undone'}>"
+
+
+def install(*, threads: bool = False, single_turn: bool = False, http: bool = False) -> Installed:
+    """Change the process for code that cannot be edited; nothing is changed that is not asked for.
+
+    ``threads``: new threads, and the jobs of a ``ThreadPoolExecutor``, run in a copy of the context that started or
+    submitted them, and so obey its turn. ``single_turn``: code with no turn and no session bound obeys the only turn
+    of the process; with two or more it obeys none, as without. ``http`` is refused: this version does not have it.
+    Installs are counted; ``uninstall()`` undoes the last one, the end of the ``with`` its own. Thread-safe, never
+    blocks, not a checkpoint.
+    """
+    if http:
+        raise BadArgument("install(http=True) is not in this version; give turn.call() an abort=, or bridge the socket")
+    if not (threads or single_turn):
+        raise BadArgument("install() has nothing to install: give threads=True or single_turn=True")
+    return Installed(threads=bool(threads), single_turn=bool(single_turn))._enter()
+
+
+def uninstall() -> None:
+    """Undo the ``install`` that was made last. Raises ``TurnctlError`` if there is none."""
+    with _changes:
+        last = _stack[-1] if _stack else None
+    if last is None:
+        raise TurnctlError("nothing is installed: turnctl.install() was not called, or was undone already")
+    last.uninstall()
+
+
+def _only_token() -> CancelToken | None:
+    """The token of the only turn that is not over. With several nobody can tell which is meant, so it is none.
+
+    It refuses by finding nothing, and one line in the log, rather than by an error: a second turn would otherwise
+    break code that ran well.
+    """
+    global _told_ambiguous
+    turns = registry.all_turns()
+    if len(turns) == 1:
+        return turns[0]._token
+    if turns and not _told_ambiguous:
+        _told_ambiguous = True
+        log.warning("single_turn.ambiguous", turns=" ".join(turn.turn_id for turn in turns))
+    return None

@@ -1,0 +1,191 @@
+"""One thread of ours that runs one function of the user's, in the caller's context, owned by a turn.
+
+Invariants
+  W1  It is registered as an activity before its thread can run; the activity is closed once, with what was observed.
+  W2  The thread is a daemon: what cannot be ended must not keep the process from exiting.
+  W3  The end is stored (``_ended``) *before* waiters are released; who waits lists its lock *then* reads it.
+  W4  What comes after the activity was closed is noted as late evidence and never returned.
+  W5  Whether the function runs is decided by the first entry of ``_begun``: a starter that is struck by an exception
+      (a Ctrl-C while it waits for the new thread) and a thread that comes up all the same never disagree.
+
+May block: ``end``, up to the grace. A function that is blocked in C code can only be waited for: it is then named.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from _thread import LockType
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any
+
+from turnctl import clock, points
+from turnctl.errors import CancelledError
+from turnctl.tokens import registry
+from turnctl.tokens.event import park, release_all
+from turnctl.tokens.frames import calls_the_body
+from turnctl.waiting import abandoned
+
+if TYPE_CHECKING:
+    from turnctl.tokens.activities import Activity
+    from turnctl.tokens.turn import TurnCore
+
+__all__ = ["Worker", "name_of"]
+
+
+def name_of(fn: object) -> str:
+    """The function's name for people, whatever kind of callable it is."""
+    inner = getattr(fn, "func", fn)  # functools.partial
+    name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
+    return str(name).replace(".<locals>", "").replace("<lambda>", "lambda")
+
+
+class Worker:
+    """A thread of a turn (``tokens.activities.Owned``), or with ``turn`` None a thread like any other."""
+
+    def __init__(
+        self,
+        turn: TurnCore | None,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        kind: str = "thread",
+        name: str | None = None,
+        context: Context | None = None,
+    ) -> None:
+        self.kind = kind
+        self.name = name or name_of(fn)
+        self.turn = turn
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.waiters: list[LockType] = []
+        self.activity: Activity | None = None
+        #: called on the worker's own thread when the function has come back, before anybody is woken
+        self.on_end: Callable[[], None] | None = None
+        self._call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None = (fn, args, kwargs)
+        self._context = copy_context() if context is None else context
+        self._ended = False
+        self._begun: list[str] = []
+        self.thread: threading.Thread | None = None
+        self._is_ours = False  # a thread of somebody else's that it runs on is not one that we left behind
+
+    # -- running ----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Register, then start. Raises ``TurnOver`` once the turn has been decided, with nothing started."""
+        if self.turn is not None:
+            self.activity = self.turn.activities.admit(self.kind, self.name, self)
+        points.reach("worker.admitted")
+        self._is_ours = True
+        thread = threading.Thread(target=self._run, name=f"turnctl-{self.kind}-{self.name}", daemon=True)
+        try:
+            thread.start()
+        except BaseException as error:
+            self._begun.append("never")
+            if self._begun[0] == "never":  # W5
+                self._ended = True
+                if self.activity is not None:
+                    text = f"its thread could not be started: {type(error).__name__}: {error}"
+                    self.activity.close("failed", text)
+            raise
+        self.thread = thread
+
+    def run_here(self) -> None:
+        """Run the function on the calling thread, which is somebody else's; registering it is left to the caller."""
+        self._run()
+
+    def _run(self) -> None:
+        self.thread = threading.current_thread()
+        self._begun.append("run")
+        if self._begun[0] != "run":
+            return
+        call, self._call = self._call, None
+        assert call is not None
+        try:
+            self.result = self._context.run(_body, *call)
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the result raises it
+            self.error = error
+        finally:
+            try:
+                if self.on_end is not None:
+                    self.on_end()
+            finally:
+                self._account()
+                self._ended = True
+                points.reach("worker.ended")
+                release_all(self.waiters)  # W3
+
+    def _account(self) -> None:
+        activity = self.activity
+        if activity is None:
+            return
+        error = self.error
+        if error is None:
+            closed = activity.close("completed")
+            text = "returned"
+        elif isinstance(error, CancelledError):
+            closed = activity.close("cancelled", str(error))
+            text = "was cancelled"
+        else:
+            text = f"raised {type(error).__name__}: {error}"
+            closed = activity.close("failed", text)
+        if not closed:
+            activity.note_late(text)  # W4
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the function has come back."""
+        return self._ended
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until the function has come back; whether it has. Not a checkpoint."""
+        return park(lambda: self._ended, timeout, self.waiters)
+
+    # -- being owned (tokens.activities.Owned) ----------------------------------------------------------------
+
+    def ask(self) -> None:
+        """The token has been tripped already; a plain function can be asked in no other way."""
+
+    def end(self, kill_at: Callable[[], float]) -> None:
+        """Wait for it within the grace. It cannot be killed: then it is left behind and named."""
+        hurry: list[list[LockType]] = [] if self.turn is None else [self.turn._hurry_waiters]
+        if self.thread is threading.current_thread():
+            return  # a thread that ends its own turn does not wait for itself
+        while not self._ended:
+            at = kill_at()
+            left = at - clock.monotonic()
+            if left <= 0:
+                if self._is_ours:
+                    abandoned.add(self)
+                return
+            park(lambda: self._ended or kill_at() < at, left, self.waiters, *hurry)  # noqa: B023
+
+    def alive(self) -> tuple[str, ...]:
+        """Its name and the line it stands at, while it has not come back."""
+        if self._ended:
+            return ()
+        return (f"thread {self.name}{self.where()}",)
+
+    def outcome(self) -> None:
+        return None
+
+    def where(self) -> str:
+        """The innermost line of Python that the thread stands at, as `` (file:line in function)``; may be empty."""
+        thread = self.thread
+        frame = None if thread is None or thread.ident is None else sys._current_frames().get(thread.ident)
+        if frame is None or self._ended:
+            return ""
+        code = frame.f_code
+        return f" ({code.co_filename}:{frame.f_lineno} in {code.co_name})"
+
+
+@calls_the_body
+def _body(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from turnctl.tokens.current import current_token
+
+    token = current_token()
+    if token is not None and registry.enclosing(token) is not None:
+        token.check()  # biased: what was stopped before it began does not begin
+    return fn(*args, **kwargs)
