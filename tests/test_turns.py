@@ -7,7 +7,9 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from standins import BOUND, Background, Thing, is_parked, own, until
@@ -463,3 +465,106 @@ def test_argument_of_the_wrong_kind_is_told_at_once(misuse: Callable[[], object]
     """A misuse is an error of ours where it is made, not a silent refusal or a failure later."""
     with pytest.raises(BadArgument):
         misuse()
+
+
+# -- what a newcomer met ------------------------------------------------------------------------------------------
+
+
+def test_exit_without_begin_is_refused() -> None:
+    """Leaving what was never entered says so, and blocks nobody."""
+    with pytest.raises(turnctl.TurnctlError, match="has not begun"):
+        turnctl.turn("chat").__exit__(None, None, None)
+
+
+def test_turn_left_in_another_thread_binds_nothing_here() -> None:
+    """A generator that is closed elsewhere leaves its turn: this context is outside of it again (promise 4)."""
+
+    def steps() -> Iterator[None]:
+        with turnctl.turn("chat"):
+            yield
+
+    running = steps()
+    next(running)
+    turnctl.stop("chat")
+    Background(running.close).result()
+
+    assert turnctl.current_token() is None
+    turnctl.check()
+    turnctl.sleep(0)
+
+
+def test_stopped_turn_that_is_ended_elsewhere_still_stops_its_frames() -> None:
+    """Frames of a turn that somebody else ended may still run here: the stop reaches them."""
+    token = turnctl.begin_turn("chat")
+    turnctl.stop("chat")
+    Background(turnctl.end_turn, token).result()
+
+    with pytest.raises(CancelledError):
+        turnctl.check()
+    with turnctl.turn():
+        turnctl.check()
+
+
+def test_wait_for_the_session_is_part_of_the_timeout() -> None:
+    """With on_busy="wait" the timeout bounds the waiting as well, and says who held it."""
+    with turnctl.turn("chat") as holder, pytest.raises(SessionBusy, match=holder.turn_id):
+        turnctl.turn("chat", on_busy="wait", timeout=0.05, inherit=False).begin()
+
+
+@pytest.mark.parametrize(
+    "misuse",
+    [
+        lambda: turnctl.turn(inherit="no"),
+        lambda: turnctl.turn(reason=5),
+        lambda: turnctl.stop("nobody", cause="zz"),
+        lambda: turnctl.stop("nobody", reason=5),
+        lambda: turnctl.stop("nobody", by=5),
+        lambda: turnctl.CancelToken.any_of(1),
+        lambda: turnctl.CancelToken.any_of([turnctl.CancelToken()]),
+        lambda: turnctl.run_turn(int, options="x"),
+        lambda: turnctl.register_cancel_event(None, threading.Event()),
+        lambda: turnctl.turn().activity(None, None).__enter__(),
+    ],
+)
+def test_argument_of_a_wrong_kind_is_refused(misuse: Callable[[], object]) -> None:
+    """What cannot be is told at once, also where nothing runs, as BadArgument."""
+    with pytest.raises(turnctl.BadArgument):
+        misuse()
+
+
+async def a_coroutine() -> None: ...
+
+
+def a_generator() -> Iterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize("fn", [a_coroutine, a_generator, 5])
+def test_function_whose_body_would_not_run_is_refused(fn: Any) -> None:
+    """Calling it would only make a coroutine or a generator, and report success."""
+    with pytest.raises(turnctl.BadArgument, match=r"run_turn\(\) needs"):
+        turnctl.run_turn(fn)
+    with turnctl.turn() as turn:
+        for refused in (turn.on_cancel, turn.thread):
+            with pytest.raises(turnctl.BadArgument, match="needs a"):
+                refused(fn)
+
+
+def test_end_of_an_outer_turn_does_not_wait_for_its_own_thread() -> None:
+    """A nested turn that this thread began and has not left cannot end while the thread waits for it."""
+    outer, inner = turnctl.turn(grace="5s"), turnctl.turn(grace="5s")
+    outer.__enter__()
+    inner.__enter__()
+    started = time.monotonic()
+    outer.__exit__(None, None, None)
+    took = time.monotonic() - started
+    inner.__exit__(None, None, None)
+
+    assert took < 2.5
+    assert inner.cancelled
+
+
+def test_things_of_ours_show_what_they_are() -> None:
+    """A result and a session have a repr that tells which."""
+    assert "completed" in repr(turnctl.run_turn(int))
+    assert "'chat'" in repr(turnctl.session("chat"))

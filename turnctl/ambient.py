@@ -64,8 +64,9 @@ def wait(thing: object, timeout: Timeout = None, *, on: threading.Condition | No
 
     ``thing`` is an ``Event``, a future, a thread, a process (``Popen``, ``multiprocessing``, turnctl's own), or a
     predicate together with the ``Condition`` that guards it, ``on=``. A checkpoint: it wakes in one hop when the
-    current turn is stopped, and polls only for a plain ``threading.Thread`` (slices of 50 ms, named in the report). Takes nothing from ``thing``: a
-    process that has ended stays to be reaped, a future keeps its result. May be called from any thread.
+    current turn is stopped, and polls only for a plain ``threading.Thread`` (slices of 50 ms, named in the report).
+    Takes nothing from ``thing``: a process that has ended stays to be reaped, a future keeps its result. May be
+    called from any thread.
     """
     from turnctl.waiting.wait import wait
 

@@ -23,6 +23,8 @@ def register_cancel_event(session: str, event: threading.Event) -> TurnToken:
 
     The session's earlier turn is retired without being stopped. Binds nothing to this context.
     """
+    if session is None:
+        raise BadArgument("register_cancel_event() needs the name of the session, not None")
     check_event(event)
     return Turn(session, event=event, on_busy="retire", inherit=False).begin()
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack
 
 from turnctl.errors import BadArgument, CancelledError, TurnOver
 from turnctl.tokens import registry
+from turnctl.tokens.callables import check_plain
 from turnctl.tokens.current import current_token
 from turnctl.tokens.ending import Verdict, finish, judge
 from turnctl.tokens.frames import calls_the_body
+from turnctl.tokens.ids import check_name
 from turnctl.tokens.scope import Binding, bind, unbind
 from turnctl.tokens.session import stop_turn
 from turnctl.tokens.token import CancelToken, TurnToken
@@ -55,6 +57,7 @@ class Turn(WaitingTurn):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
+        self.token  # noqa: B018 - refuses where it has not begun
         struck: BaseException | None = None
         verdict: Verdict | None = None
         while verdict is None:
@@ -78,6 +81,7 @@ class Turn(WaitingTurn):
 
     def end(self, outcome: Outcome = "completed") -> TurnReport:
         """End the turn as ``end_turn`` does."""
+        _check_outcome(outcome)
         finish(self, outcome)
         return self.report
 
@@ -134,6 +138,9 @@ class Turn(WaitingTurn):
 
         Raises ``TurnOver`` once the outcome has been decided. Not a checkpoint.
         """
+        for what, given in (("kind", kind), ("name", name)):
+            if not check_name(given):
+                raise BadArgument(f"the {what} of an activity is a non-empty str, not {given!r}")
         activity = self.activities.admit(kind, name)
         try:
             yield activity
@@ -244,8 +251,7 @@ def end_turn(token: TurnToken | Turn, outcome: Outcome = "completed", *, error: 
     was accepted before makes the outcome ``cancelled``. A turn that has ended already stays as it is: False.
     Blocks like leaving the ``with``. Raises ``BadArgument`` without a token.
     """
-    if outcome not in ("completed", "failed"):
-        raise BadArgument(f"a turn ends completed or failed, not {outcome!r}; stop it to have it cancelled")
+    _check_outcome(outcome)
     if isinstance(token, Turn):
         target: TurnCore | None = token
     elif isinstance(token, TurnToken):
@@ -257,6 +263,11 @@ def end_turn(token: TurnToken | Turn, outcome: Outcome = "completed", *, error: 
     if isinstance(target, Turn):
         target._undo_binding()
     return finish(target, judge(target, error).outcome if error is not None else outcome)
+
+
+def _check_outcome(outcome: object) -> None:
+    if outcome not in ("completed", "failed"):
+        raise BadArgument(f"a turn ends completed or failed, not {outcome!r}; stop it to have it cancelled")
 
 
 class TurnResult(Generic[T]):
@@ -287,6 +298,9 @@ class TurnResult(Generic[T]):
         """The turn's report."""
         return self.turn.report
 
+    def __repr__(self) -> str:
+        return f"<TurnResult {self.turn.outcome} of {self.turn.turn_id}>"
+
     def unwrap(self) -> T:
         """The value; raises the function's own exception, or ``CancelledError`` if the turn was stopped."""
         if self.error is not None:
@@ -311,8 +325,9 @@ def run_turn(
     ``options`` are those of ``turnctl.turn``. Ordinary exceptions of ``fn`` are kept in the result;
     ``KeyboardInterrupt``, ``SystemExit`` and another turn's ``CancelledError`` pass out. Blocks as ``fn`` does.
     """
-    if not callable(fn):
-        raise BadArgument(f"run_turn() needs a function to call, not {fn!r}")
+    check_plain("run_turn()", fn)
+    if options is not None and not isinstance(options, dict):
+        raise BadArgument(f"options of run_turn() are those of turnctl.turn, as a dict, not {options!r}")
     made = turn(**options) if options else turn()
     value: T | None = None
     error: BaseException | None = None

@@ -131,10 +131,11 @@ def ends(pid: int, within: float = BOUND) -> bool:
 class Host:
     """A program of its own that uses the launcher, to be killed or changed by a test."""
 
-    def __init__(self, code: str, *args: str, interpreter: str | None = None, **options: Any) -> None:
-        program = f"import os, sys\nsys.path[:0] = {_PATH!r}\n" + _PROLOGUE + code + "\nlaunch.shutdown()\n"
+    def __init__(
+        self, code: str, *args: str, interpreter: str | None = None, before: list[str] | None = None, **options: Any
+    ) -> None:
         self.process = subprocess.Popen(
-            [interpreter or sys.executable, "-I", "-c", program, *args],
+            [*(before or []), *program_of(code, *args, interpreter=interpreter)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -187,6 +188,12 @@ from turnctl.processes import launch
 from warding import KILL, TERM, Command, parent_of, run
 def say(*words): print(*words, flush=True)
 """
+
+
+def program_of(code: str, *args: str, interpreter: str | None = None) -> list[str]:
+    """The command of a program that runs ``code``."""
+    program = f"import os, sys\nsys.path[:0] = {_PATH!r}\n" + _PROLOGUE + code + "\nlaunch.shutdown()\n"
+    return [interpreter or sys.executable, "-I", "-B", "-c", program, *args]
 
 
 def by_host(code: str, *args: str, **options: Any) -> Host:

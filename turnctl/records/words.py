@@ -51,7 +51,7 @@ def _opening(report: TurnReport) -> str:
     if stop is None:
         return report.state
     text = f"by {who(stop)}"
-    if stop.reason and stop.reason not in text:
+    if stop.reason and stop.reason != who(stop):
         text += f" ({stop.reason})"
     if report.outcome is None or report.execution != "ended":
         return f"{report.state}, asked to stop {text}"

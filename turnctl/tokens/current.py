@@ -34,7 +34,7 @@ def current_token() -> CancelToken | None:
     """The token that this frame has to obey, or None. Never blocks, not a checkpoint."""
     token = _get_bound()
     if token is not None:
-        return token
+        return current_token() if token._due and _is_left() else token
     name = _get_session()
     if name is None:
         return None if adopter is None else adopter()
@@ -45,8 +45,8 @@ def current_token() -> CancelToken | None:
 def check() -> None:
     """Raise ``CancelledError`` if the current turn was asked to stop; do nothing outside any turn.
 
-    A checkpoint. Never blocks. Obeys the token bound to this context, else the running turn of the session named
-    by ``turnctl.session``.
+    A checkpoint. Blocks only while the turn is paused. Obeys the token bound to this context, else the running turn of
+    the session named by ``turnctl.session``.
     """
     token = _get_bound()
     if token is None:
@@ -63,4 +63,17 @@ def check() -> None:
             if token is None:
                 return
     if token._due:
-        token._attend()
+        if _is_left():
+            check()
+        else:
+            token._attend()
+
+
+def _is_left() -> bool:
+    """Whether what was bound here belonged to a ``with`` that has been left, in another context; it is then unbound.
+
+    A stopped turn would go on raising in this one, although no frame of it is here any more.
+    """
+    from turnctl.tokens.scope import forget_left
+
+    return forget_left()

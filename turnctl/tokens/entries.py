@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["CANCEL", "Entry", "Parts", "Retirement", "adds", "derive", "level_name", "new_record", "outcome_of", "read"]
 
 CANCEL = LEVELS["cancel"]
+_TEXT = (str, type(None))
 _NAMES: tuple[Level, ...] = ("soft", "cancel", "kill")
 
 
@@ -109,6 +110,9 @@ def new_record(
         raise BadArgument(f"unknown cause {cause!r}; use one of {', '.join(sorted(CAUSES))}")
     if level not in LEVELS:
         raise BadArgument(f"unknown level {level!r}; use soft, cancel or kill")
+    given: tuple[object, object] = (reason, by)
+    if not isinstance(given[0], _TEXT) or not isinstance(given[1], _TEXT):
+        raise BadArgument(f"reason and by of a stop are str or None, not {reason!r} and {by!r}")
     seconds = None if grace is None else parse_duration(grace, what="grace", zero=True)
     return StopRecord(cause, level, monotonic(), wall(), reason, by, seconds, None, source, calling_site())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,9 @@ class ChildTurn:
         over = self._turn._over
         outer = self._turn._outer
         assert outer is not None
-        while not over.is_set():
+        # one that this very thread began, and has not ended, cannot end while the thread waits here
+        is_ours = self._turn._beginner == threading.get_ident() and not self._turn._ending
+        while not over.is_set() and not is_ours:
             at = kill_at()
             left = at - monotonic()
             if left <= 0:
@@ -44,7 +47,8 @@ class ChildTurn:
             park(lambda: over.is_set() or kill_at() < at, left, over._waiters, outer._hurry_waiters)  # noqa: B023
         if not over.is_set():
             self._turn.cancel("its parent's grace has passed", cause="parent", level="kill")
-            over.wait(1.0)
+            if not is_ours:
+                over.wait(1.0)
 
     def alive(self) -> tuple[str, ...]:
         return () if self._turn.is_over else (f"turn {self._turn.turn_id}",)

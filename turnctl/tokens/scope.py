@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from turnctl.tokens.core import TokenCore
     from turnctl.tokens.token import CancelToken
 
-__all__ = ["Binding", "bind", "join", "pin", "unbind", "unlink", "unpin"]
+__all__ = ["Binding", "bind", "forget_left", "join", "pin", "unbind", "unlink", "unpin"]
 
 
 def join(kid: TokenCore, parent: TokenCore) -> None:
@@ -92,6 +92,11 @@ class Binding:
     def is_gone(self) -> bool:
         return not self.is_live or (self.is_loose and self.token.retired)
 
+    @property
+    def is_left(self) -> bool:
+        """Whether its ``with`` has been left: in this context or, as by a generator closed elsewhere, in another."""
+        return not self.is_live and not self.is_loose
+
 
 _innermost: ContextVar[Binding | None] = ContextVar("turnctl_binding", default=None)
 
@@ -117,8 +122,22 @@ def unbind(binding: Binding) -> None:
     frameworks do that run each step of a generator in a fresh one: such a context is left as it is.
     """
     binding.is_live = False
-    if _innermost.get() is not binding:
-        return
+    if _innermost.get() is binding:
+        _go_back(binding)
+
+
+def _go_back(binding: Binding) -> None:
     before = _living(binding.before)
     _innermost.set(before)
     bound.set(None if before is None else before.token)
+
+
+def forget_left() -> bool:
+    """Take back a binding whose ``with`` was left in another context, which could not be done there; whether there was
+    one. What a loose one binds stays: frames of a turn that somebody else ended may still run here.
+    """
+    binding = _innermost.get()
+    if binding is None or not binding.is_left:
+        return False
+    _go_back(binding)
+    return True

@@ -41,6 +41,9 @@ class Session:
         """The session's running turn, if it has one."""
         return registry.sessions.get(self.session_id)
 
+    def __repr__(self) -> str:
+        return f"<Session {self.session_id!r} {self.turn!r}>"
+
     def __enter__(self) -> Self:
         self._resets.append(session_name.set(self.session_id))
         return self
@@ -118,6 +121,7 @@ def stop(
         if name is not None and not check_name(name):
             raise BadArgument(f"{what} must be a non-empty str, not {name!r}")
     _check_stop(soft=soft, kill=kill, grace=grace, wait=wait)
+    new_record(reason, by, cause, "cancel", None, None)  # a misuse is told also when nothing runs
     if turn_id is not None:
         turn = registry.find(turn_id)
     else:

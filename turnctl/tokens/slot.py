@@ -92,6 +92,13 @@ def _wait_for(turn: TurnCore, holder: TurnCore, name: str) -> None:
     park(is_settled, None, over._waiters, token._grow().waiters, outer._grow().waiters)
     if turn._outer is not None:
         check()
+    if token.cause == "deadline" and token.cancelled:
+        raise SessionBusy(
+            f"session {name!r} was not free in time: turn {holder.turn_id} still holds it, and the timeout of "
+            f"{turn.timeout_s:g} s has passed",
+            session_id=name,
+            turn_id=holder.turn_id,
+        )
     if token.cancelled:
         raise token._raised()
 

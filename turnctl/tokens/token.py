@@ -12,6 +12,7 @@ from turnctl import points
 from turnctl.clock import monotonic, parse_duration
 from turnctl.errors import BadArgument, CancelledError, TokenMisuse, TurnOver
 from turnctl.tokens.bridge import Bridge
+from turnctl.tokens.callables import check_plain
 from turnctl.tokens.callbacks import Registration
 from turnctl.tokens.core import TokenCore
 from turnctl.tokens.deadline import cancel_at
@@ -205,6 +206,9 @@ class CancelToken(TokenCore):
         """A token that trips with the first of several; its record names the parent that did it."""
         if not parents:
             raise BadArgument("any_of() needs at least one token to follow")
+        for parent in parents:
+            if not isinstance(parent, CancelToken):
+                raise BadArgument(f"any_of() follows tokens, each an argument of its own, not {parent!r}")
         return _linked(parents, timeout)
 
     def shield(self, max: float | str = "5s") -> Shield:
@@ -235,8 +239,7 @@ class CancelToken(TokenCore):
         block nor take a lock. An exception of ``fn`` is kept in the registration and in the turn's report.
         Never blocks, not a checkpoint. Raises ``TurnOver`` once the turn is over.
         """
-        if not callable(fn):
-            raise BadArgument(f"on_cancel() needs a function to call, not {fn!r}")
+        check_plain("on_cancel()", fn)
         if self.retired and not self._still_serves():
             raise TurnOver(f"{self!r} has ended and runs no more callbacks")
         host = None if inline else self._bridge()

@@ -68,6 +68,10 @@ class TurnCore:
         for what, given in (("session_id", session_id), ("turn_id", turn_id)):
             if given is not None and not check_name(given):
                 raise BadArgument(f"{what} must be a non-empty str or None, not {given!r}")
+        if inherit is not True and inherit is not False:
+            raise BadArgument(f"inherit is True or False, not {inherit!r}")
+        if reason is not None and not isinstance(reason, str):
+            raise BadArgument(f"the reason of a turn is a str or None, not {reason!r}")
         if event is not None:
             check_event(event)
         self.session_id = session_id
@@ -91,6 +95,7 @@ class TurnCore:
         self._bridge: Bridge | None = None
         self._over = TurnEvent()
         self._is_framed = False
+        self._beginner = 0  # the ident of the thread that began it
         # stops that came after the decision: they change no outcome, they only shorten the rest
         self._hurry: list[StopRecord] = []
         self._hurry_waiters: list[LockType] = []
@@ -139,6 +144,7 @@ class TurnCore:
             registry.tell(registry.on_begin)
         token = self._token = TurnToken(self.turn_id, self.session_id)
         token._turn = self
+        self._beginner = threading.get_ident()
         self.started_at = wall()
         try:
             self._register()
@@ -158,9 +164,11 @@ class TurnCore:
             join(token, token._parent)
         if self._given_event is not None:
             self._adopted = adopt(self._given_event, self)
+        if self.timeout_s is not None and self._on_busy == "wait":
+            self.set_timeout(self.timeout_s)  # the wait for the session is part of it
         if self.session_id is not None:
             take(self, self.session_id, self._on_busy)
-        if self.timeout_s is not None:
+        if self.timeout_s is not None and self._timer is None:
             self.set_timeout(self.timeout_s)
         registry.refuse_if_shutting_down()  # then read the gate: shutdown may not have seen this turn
         if pausing.all_paused:

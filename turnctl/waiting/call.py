@@ -27,6 +27,7 @@ from turnctl import clock, points
 from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument, CancelledError, TurnOver
 from turnctl.tokens import registry
+from turnctl.tokens.callables import check_plain
 from turnctl.tokens.current import bound, current_token, session_name
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.frames import calls_the_body
@@ -106,6 +107,7 @@ def call(
     """
     if not callable(fn):
         raise BadArgument(f"call() needs a function to call, not {fn!r}; give it fn, *args and not fn(*args)")
+    check_plain("call()", fn, generators=True)
     if abort is not None and not callable(abort):
         raise BadArgument(f"abort must be a function without arguments or None, not {abort!r}")
     if prefer not in _PREFERS:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from turnctl import clock, points
 from turnctl.errors import BadArgument, ExecutorClosed, TurnOver
+from turnctl.tokens.callables import check_plain
 from turnctl.tokens.event import park, release_all
 from turnctl.waiting.call import token_in
 from turnctl.waiting.jobs import Job, TurnFuture, guarded
@@ -77,8 +78,7 @@ class TurnExecutor(Executor):
         A checkpoint of the turn; never blocks. Raises ``ExecutorClosed`` after ``shutdown`` and ``TurnOver`` once the
         turn has ended.
         """
-        if not callable(fn):
-            raise BadArgument(f"submit() needs a function to call, not {fn!r}")
+        check_plain("submit()", fn)
         turn = self.turn
         token_in(turn).check()
         job = Job(turn, self.name, (fn, args, kwargs))

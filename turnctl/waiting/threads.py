@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from turnctl.errors import BadArgument, CancelledError
 from turnctl.tokens import registry
+from turnctl.tokens.callables import check_plain
 from turnctl.tokens.current import bound, current_token
 from turnctl.tokens.frames import calls_the_body
 from turnctl.tokens.scope import bind as bind_token
@@ -42,7 +43,6 @@ __all__ = ["TurnThread", "bind", "context_of", "is_own_stop", "iterate", "thread
 T = TypeVar("T")
 
 # code flags of functions whose call only makes an object that runs later, elsewhere
-_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
 
 
 def context_of(turn: TurnCore) -> Context:
@@ -133,7 +133,7 @@ def thread(
     So start a helper that has no end of its own under ``with turn.child() as helping`` and cancel that. The thread is a
     daemon, so it keeps no process from exiting. Exceptions: H3 above. Raises ``TurnOver`` once the turn has ended.
     """
-    _check_callable("turn.thread()", fn)
+    check_plain("turn.thread()", fn)
     context = context_of(turn)
     token_of(context).check()  # H2
     worker = Worker(turn, fn, args, kwargs, name=name, context=context)
@@ -182,7 +182,7 @@ def bind(turn: TurnCore | None, fn: Callable[..., T]) -> Callable[..., T]:
     called after the turn has ended. With ``turn`` None the call runs in the context, and that is all. Blocks as ``fn``
     does.
     """
-    _check_callable("bind()", fn)
+    check_plain("bind()", fn)
     if turn is None:
         plain = copy_context()
         return update_wrapper(lambda *args, **kwargs: plain.copy().run(fn, *args, **kwargs), fn)
@@ -234,17 +234,3 @@ def _items(context: Context, iterator: Iterator[T]) -> Iterator[T]:
     finally:
         if isinstance(iterator, Generator):
             context.run(iterator.close)
-
-
-def _check_callable(what: str, fn: object) -> None:
-    if not callable(fn):
-        raise BadArgument(f"{what} needs a function to call, not {fn!r}")
-    flags = getattr(getattr(fn, "__code__", None), "co_flags", 0)
-    if flags & (_COROUTINE | _ASYNC_GENERATOR):
-        raise BadArgument(
-            f"{what} needs a plain function: calling {fn!r} only makes a coroutine; use turn.run_coroutine(coroutine)"
-        )
-    if flags & _GENERATOR:
-        raise BadArgument(
-            f"{what} needs a plain function: calling {fn!r} only makes a generator; use turn.iterate(generator)"
-        )
