@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+import turnctl
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -35,3 +38,21 @@ def test_each_promise_is_named_by_a_test() -> None:
 def test_readme_is_one_screen_and_a_bit() -> None:
     """A newcomer reads it to the end."""
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 120
+
+
+def test_examples_of_the_waiting_page_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each block of code on the page runs as it stands, with a model and tools that are played."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/waiting.md").read_text(encoding="utf-8"), re.DOTALL)
+    replies = iter([SimpleNamespace(command="echo seen"), SimpleNamespace(command=None, text="done"), "answer"])
+    client = SimpleNamespace(complete=lambda _: next(replies), close=print, stream=lambda _: iter("ab"))
+    scope = {"client": client, "fetch": len, "message": "m", "search": str.upper, "show": print, "urls": ["a", "bcd"]}
+    with turnctl.turn() as scope["turn"]:
+        for block in blocks:
+            exec(compile(block, "docs/waiting.md", "exec"), scope)
+            if "agent" in scope and "said" not in scope:
+                scope["said"] = scope["agent"]("chat", client, "hello")
+    shown = capsys.readouterr().out
+
+    assert ("done", "answer") == (scope["said"], scope["answer"])
+    assert "a\nb\n" in shown
+    assert "NEEDLE" in shown

@@ -493,7 +493,7 @@ def test_turn_left_in_another_thread_binds_nothing_here() -> None:
     turnctl.sleep(0)
 
 
-def test_stopped_turn_that_is_ended_elsewhere_still_stops_its_frames() -> None:
+def test_turn_ended_elsewhere_still_stops_its_frames() -> None:
     """Frames of a turn that somebody else ended may still run here: the stop reaches them."""
     token = turnctl.begin_turn("chat")
     turnctl.stop("chat")
@@ -550,7 +550,7 @@ def test_function_whose_body_would_not_run_is_refused(fn: Any) -> None:
                 refused(fn)
 
 
-def test_end_of_an_outer_turn_does_not_wait_for_its_own_thread() -> None:
+def test_end_does_not_wait_for_its_own_thread() -> None:
     """A nested turn that this thread began and has not left cannot end while the thread waits for it."""
     outer, inner = turnctl.turn(grace="5s"), turnctl.turn(grace="5s")
     outer.__enter__()

@@ -72,11 +72,14 @@ ready(); stay()
 """,
     "crowd": """
 deaf()
+out, there = os.pipe()
 for _ in range(60):
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0: os.setsid()
         stay()
+os.close(there)
+os.read(out, 1)  # all have become what they stay
 ready(); stay()
 """,
     "hopper": """

@@ -1,0 +1,132 @@
+"""Calls to the kernel that the launcher and its wardens share, with nothing imported that starts slowly.
+
+Stand-alone: the launcher runs without site-packages and loads neither ``ctypes`` nor ``signal``, ``socket``,
+``subprocess`` or ``typing``. ``prctl`` is reached through the C part of ``ctypes`` alone.
+
+Failpoints: a process whose environment has ``TURNCTL_FAILPOINT=name`` kills itself on reaching that name. Tests of
+crashes use it; nothing else does.
+"""
+
+import _signal  # type: ignore[import-not-found,unused-ignore]
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = [
+    "SIGCHLD",
+    "SIGCONT",
+    "SIGKILL",
+    "SIGSTOP",
+    "WALL",
+    "adopt_orphans",
+    "close_all_but",
+    "failpoint",
+    "hear_children",
+    "open_pidfd",
+    "prctl",
+    "rename",
+]
+
+SIGKILL: int = int(_signal.SIGKILL)
+SIGSTOP: int = int(_signal.SIGSTOP)
+SIGCONT: int = int(_signal.SIGCONT)
+SIGCHLD: int = int(_signal.SIGCHLD)
+
+#: for the ``wait`` family: children of every kind, however they were cloned
+WALL = 0x40000000
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+_failing_at = os.environ.get("TURNCTL_FAILPOINT", "")
+
+
+def failpoint(name: str) -> None:
+    """Be killed here, if a test asked for that."""
+    if name == _failing_at:
+        os.kill(os.getpid(), SIGKILL)
+
+
+def prctl(option: int, *args: int) -> int:
+    """The system call of that name; the result, minus one if it was refused.
+
+    Raises ``ImportError`` for a Python that was built without foreign functions, ``OSError`` where the C library has
+    no such call.
+    """
+    import _ctypes
+
+    itself: Any = None
+    function = _ctypes.dlsym(_ctypes.dlopen(itself, 0), "prctl")
+    padded = (option, *args, 0, 0, 0, 0)[:5]
+    return int(_ctypes.call_cdeclfunction(function, padded))
+
+
+def adopt_orphans() -> None:
+    """From now on every orphan among the descendants becomes a child of this process. Not inherited by a fork."""
+    if prctl(_PR_SET_CHILD_SUBREAPER, 1) != 0:
+        raise OSError("the kernel refused to make this process a child subreaper")
+
+
+def rename(title: bytes) -> None:
+    """Show as ``title`` in lists of processes, so that a pattern meant for other programs does not match."""
+    try:
+        with open("/proc/self/comm", "wb", buffering=0) as file:
+            file.write(title[:15])
+        with open("/proc/self/stat", "rb", buffering=0) as file:
+            field = file.read(4096).rpartition(b")")[2].split()
+        first, end = int(field[45]), int(field[46])
+        with open("/proc/self/mem", "r+b", buffering=0) as memory:
+            memory.seek(first)
+            memory.write(title[: end - first - 1].ljust(end - first, b"\0"))
+    except (OSError, ValueError, IndexError):
+        pass  # no /proc here: the name stays, which only matters to who kills by name
+
+
+def open_pidfd(pid: int) -> int | None:
+    """A descriptor of the process, None where this machine, its sandbox or its limits refuse one."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def close_all_but(kept: tuple[int, ...]) -> None:
+    """Close every descriptor from 3 on that is not in ``kept``."""
+    try:
+        found = [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:
+        found = [*range(3, min(os.sysconf("SC_OPEN_MAX"), 65536))]
+    for fd in found:
+        if fd >= 3 and fd not in kept:
+            try:
+                os.close(fd)
+            except OSError:
+                pass  # the one that listed them
+
+
+def hear_children() -> int:
+    """Arrange that the death of a child, and any other signal, makes a descriptor readable, and return it.
+
+    Signals that would end this process are caught and do no more than that: a handler, unlike an ignored signal, is
+    not handed on to a program that is started. What was ignored when this process began is no longer.
+    """
+    read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    _signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    for number in range(1, int(_signal.NSIG)):
+        if number not in (SIGKILL, SIGSTOP, SIGCONT, *_LEFT):
+            try:
+                _signal.signal(number, _nothing)
+            except (OSError, ValueError):
+                pass  # a number that this machine does not have
+    _signal.signal(_signal.SIGPIPE, _signal.SIG_IGN)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+    return read
+
+
+# the faults of a program itself: their default is the only answer
+_LEFT = (_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT, _signal.SIGTRAP)
+
+
+def _nothing(_number: int, _frame: object) -> None:
+    pass

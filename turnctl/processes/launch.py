@@ -1,0 +1,91 @@
+"""Starting a command under a warden: the host's side of the launcher.
+
+Invariants
+  H1  A command is started at most once: it is asked for again only where the kernel or the launcher says that nobody
+      read the first request.
+  H2  Closing a ``Warded`` whose command still runs ends the command, as the death of this process does.
+
+May block: ``start``, until the program has been loaded, and for the start of a launcher (see ``upkeep``). Safe in every
+thread; not in a signal handler.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from errno import EINVAL
+from typing import Any
+
+from turnctl import points
+from turnctl.processes import link
+from turnctl.processes.capabilities import Capability, capabilities
+from turnctl.processes.moment import take
+from turnctl.processes.request import Request, compose, error_of
+from turnctl.processes.upkeep import Launcher, Unavailable, fitting, shutdown
+from turnctl.processes.warded import Warded
+
+__all__ = ["Capability", "Request", "Unavailable", "Warded", "capabilities", "shutdown", "start"]
+
+_TRIES = 5
+_numbers = itertools.count(1)
+
+
+def start(request: Request) -> Warded:
+    """Start a command under a warden. Blocks until it is loaded.
+
+    Raises what ``subprocess.Popen`` raises, with the right file name, where it cannot be started; ``Unavailable``
+    where there can be no launcher. With ``pid`` None it is not known whether it was started: its warden was killed at
+    that very moment, and ``read`` tells what became of it. Thread-safe; not a checkpoint.
+    """
+    for _ in range(_TRIES):
+        moment = take()
+        launcher = fitting(request.terminal, moment)
+        body, fds, opened = compose(request, moment, launcher.moment)
+        try:
+            warded = _ask(launcher, body, fds)
+        finally:
+            if opened >= 0:
+                os.close(opened)
+        if warded is None:
+            continue
+        try:
+            answer = warded.await_start()
+        except BaseException:
+            warded.hurry(0.0)
+            warded.close()
+            raise
+        if answer[0] == "failed":
+            warded.read()
+            warded.close()
+            raise error_of(request, answer[1], answer[2])
+        if answer[0] in ("unstarted", "leaving"):
+            warded.close()
+            continue
+        points.reach("processes.launch.started")
+        return warded
+    raise Unavailable(EINVAL, f"{_TRIES} launchers in a row were gone before they could start the command; "
+                              "something on this machine ends them")  # fmt: skip
+
+
+def _ask(launcher: Launcher, body: dict[str, Any], fds: tuple[int, ...]) -> Warded | None:
+    """Send the request; None if it certainly was not begun."""
+    sock, end = launcher.warden()
+    number = body["number"] = next(_numbers)
+    try:
+        link.send(sock, ("run", body), fds)
+        points.reach("processes.launch.composed")
+        if end is not None:
+            launcher.ask(end)
+        points.reach("processes.launch.asked")
+    except link.Broken:
+        sock.close()
+        if end is not None:
+            launcher.is_gone = True
+        return None
+    except BaseException:
+        sock.close()
+        raise
+    finally:
+        if end is not None:
+            end.close()
+    return Warded(sock, launcher, number)

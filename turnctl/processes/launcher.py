@@ -1,0 +1,274 @@
+"""The launcher: the process from which every warden of a host is forked, and above all of them the last reaper.
+
+Stand-alone: run as ``python -I -S``, one per host process. It has one thread, is a child subreaper, no child of the
+host, and holds nothing of the host's but one end of a socket and a pidfd of it.
+
+Invariants
+  A1  It runs no command and opens nothing of a command. A warden holds the socket of its own command only.
+  A2  It keeps a copy of each warden's end of the socket. If a warden is killed, the orphans fall to the launcher, which
+      kills them and says so in the warden's place; a request that the warden had not read is told as not begun.
+  A3  It ends when the host has gone (end of the socket, or the pidfd), when told to, or when it has had no warden and
+      no request for ``IDLE_S``; but not before its wardens have ended, nor, within ``DRAIN_S``, orphans.
+  A4  Its own death closes a pipe that every warden watches.
+"""
+
+import os
+from _socket import socket
+from select import POLLIN, poll
+from time import monotonic
+
+from turnctl.processes import warden
+from turnctl.processes.kernel import adopt_orphans, close_all_but, failpoint, hear_children, rename
+from turnctl.processes.link import VERSION, Broken, Line
+from turnctl.processes.steps import Pauses
+from turnctl.processes.sweep import Below
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["Launcher", "main"]
+
+IDLE_S = 10.0
+#: how long orphans of a killed warden are killed again and waited for
+DRAIN_S = 5.0
+
+
+class Charge:
+    """A warden and our copy of its end of the socket."""
+
+    __slots__ = ("ended", "line", "pid")
+
+    def __init__(self, pid: int, sock: socket) -> None:
+        self.pid = pid
+        self.line = Line(sock)
+        #: how it ended, while its orphans are being ended
+        self.ended: int | None = None
+
+
+class Launcher:
+    """The loop. ``run`` returns when there is nothing more to do."""
+
+    def __init__(self, control: socket, host: int, wake: int) -> None:
+        self._control = Line(control)
+        self._host = host
+        self._wake = wake
+        self._life = os.pipe2(os.O_CLOEXEC)
+        self._charges: dict[int, Charge] = {}
+        self._bereaved: list[Charge] = []
+        self._below = Below(os.getpid(), spared=self._wardens)
+        self._given_up: frozenset[int] = frozenset()
+        self._sweep_at: float | None = None
+        self._swept_until = 0.0
+        self._pauses = Pauses()
+        self._idle_at = monotonic() + IDLE_S
+        self._is_over = False
+        self._poll = poll()
+        self._watched: dict[int, Callable[[], None]] = {}
+        for fd, then in ((control.fileno(), self._on_message), (wake, self._on_child), (host, self._on_host_gone)):
+            if fd >= 0:
+                self._watched[fd] = then
+                self._poll.register(fd, POLLIN)
+
+    def _wardens(self) -> frozenset[int]:
+        return self._given_up.union(self._charges)
+
+    def run(self) -> None:
+        self._control.send("ready", VERSION, os.getpid())
+        failpoint("launcher-ready")
+        while True:
+            self._look_after()
+            if not self._charges and self._sweep_at is None:
+                if self._is_over:
+                    return
+                if monotonic() >= self._idle_at:
+                    self._control.send("leaving")
+                    failpoint("launcher-leaving")
+                    return
+            for ready, _ in self._poll.poll(self._timeout()):
+                if ready in self._watched:
+                    self._watched[ready]()
+
+    def _timeout(self) -> int | None:
+        until = self._sweep_at
+        if until is None:
+            if self._is_over or self._charges:
+                return None
+            until = self._idle_at
+        return max(0, int((until - monotonic()) * 1000) + 1)
+
+    # -- what is heard -------------------------------------------------------------------------------------------------
+
+    def _on_child(self) -> None:
+        try:
+            os.read(self._wake, 65536)
+        except BlockingIOError:
+            pass
+
+    def _on_host_gone(self) -> None:
+        """Nothing more is heard from it. Wardens see its end by themselves: they watch it as this process does.
+
+        A host that lives is told by the end of this socket, and starts another launcher.
+        """
+        self._is_over = True
+        for fd in (self._host, self._control.fileno()):
+            if self._watched.pop(fd, None) is not None:
+                self._poll.unregister(fd)
+        self._control.close()
+
+    def _on_message(self) -> None:
+        while not self._is_over:
+            try:
+                got = self._control.receive()
+            except (Broken, OSError, ValueError, EOFError):
+                self._on_host_gone()
+                return
+            if got is None:
+                return
+            message, fds = got
+            self._idle_at = monotonic() + IDLE_S
+            if message[0] == "warden" and len(fds) == 1:
+                failpoint("launcher-asked")
+                self._fork(socket(fileno=fds[0]))
+                continue
+            for fd in fds:
+                os.close(fd)
+            if message[0] == "shutdown":
+                self._on_host_gone()
+
+    def _fork(self, sock: socket) -> None:
+        try:
+            pid = os.fork()
+        except OSError as error:
+            line = Line(sock)
+            line.send("failed", error.errno, "setup")
+            line.close()
+            return
+        if pid == 0:
+            status = 70
+            try:
+                kept = [fd for fd in (sock.fileno(), self._life[0], self._host) if fd >= 0]
+                close_all_but(tuple(kept))
+                status = warden.serve(sock, self._life[0], self._host)
+            finally:
+                os._exit(status)
+        self._charges[pid] = Charge(pid, sock)
+        failpoint("launcher-forked")
+
+    # -- ends of wardens, and what they leave --------------------------------------------------------------------------
+
+    def _look_after(self) -> None:
+        below = self._below
+        is_empty = below.reap(self._on_end)
+        if is_empty:
+            self._settle(())
+            return
+        now = monotonic()
+        if self._sweep_at is None:
+            self._begin_sweeps(now)  # of a warden that was killed, or gave up
+        if now >= self._swept_until:
+            self._give_up()
+            return
+        while not below.reap(self._on_end):
+            now = monotonic()
+            if now < (self._sweep_at or 0.0) and below.is_swept():
+                return
+            if now >= self._swept_until:
+                self._give_up()
+                return
+            below.sweep(self._wake)
+            failpoint("launcher-killed")
+            self._sweep_at = min(self._pauses.next_at(monotonic()), self._swept_until)
+        self._settle(())
+
+    def _begin_sweeps(self, now: float) -> None:
+        self._sweep_at = now
+        self._swept_until = now + DRAIN_S
+        self._pauses = Pauses()
+
+    def _on_end(self, pid: int, status: int) -> None:
+        """A child has been reaped: a warden, or an orphan."""
+        charge = self._charges.pop(pid, None)
+        if charge is None:
+            self._given_up = self._given_up - {pid}
+            return
+        self._idle_at = max(self._idle_at, monotonic())
+        charge.ended = status
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status) in (warden.GONE_CLEAN, warden.GONE_WITH_SURVIVORS):
+            self._tell_unread(charge)
+            charge.line.close()
+            return
+        failpoint("launcher-bereaved")
+        if self._tell_unread(charge):
+            charge.line.close()
+            return
+        charge.line.send("killed", os.waitstatus_to_exitcode(status))
+        self._bereaved.append(charge)
+        self._begin_sweeps(monotonic())
+
+    def _tell_unread(self, charge: Charge) -> bool:
+        """Say of a request that the warden had not read that it was not begun; whether there was one."""
+        found = False
+        while True:
+            try:
+                got = charge.line.receive()
+            except (Broken, OSError, ValueError, EOFError):
+                return found
+            if got is None:
+                return found
+            message, fds = got
+            for fd in fds:
+                os.close(fd)
+            if message[0] == "run":
+                found = True
+                charge.line.send("unstarted")
+
+    def _give_up(self) -> None:
+        me = os.getpid()
+        survivors = tuple(self._below.survivors())
+        self._given_up = self._given_up.union(one.pid for one in self._below.members() if one.ppid == me)
+        self._settle(survivors)
+
+    def _settle(self, survivors: "tuple[tuple[Any, ...], ...]") -> None:
+        """The orphans of the killed wardens are gone, or have been given up: tell each host's end of it."""
+        bereaved, self._bereaved = self._bereaved, []
+        self._sweep_at = None
+        sent = self._below.take_sent(monotonic())
+        for charge in bereaved:
+            facts = {
+                "status": None,
+                "empty": not survivors,
+                "survivors": survivors,
+                "cpu": (0.0, 0.0),
+                "memory": 0,
+                "reaped": 0,
+                "seen": len(self._below.seen),
+                "cause": "warden",
+                "reusable": False,
+                "after": None,
+            }
+            charge.line.send("signals", sent)
+            charge.line.send("ended", facts)
+            charge.line.close()
+        if bereaved:
+            self._below = Below(os.getpid(), spared=self._wardens)
+
+
+def main(control: int, host: int, *, in_session: bool) -> None:
+    """Be the launcher. ``control`` and ``host`` are descriptors; the second is -1 where there are no pidfds."""
+    failpoint("launcher-born")
+    if in_session:
+        os.setpgid(0, 0)
+    else:
+        os.setsid()
+    os.chdir("/")
+    close_all_but(tuple(fd for fd in (control, host) if fd >= 0))
+    for fd in (control, host):
+        if fd >= 0:
+            os.set_inheritable(fd, False)
+    rename(b"turnctl: launcher")
+    wake = hear_children()
+    adopt_orphans()
+    Launcher(socket(fileno=control), host, wake).run()
+    os._exit(0)

@@ -1,0 +1,151 @@
+"""One command as it is asked for, and how it is put into a message for a warden."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from errno import EINVAL
+from typing import Any, Literal, NamedTuple
+
+from turnctl.processes.link import MOST_DESCRIPTORS
+from turnctl.processes.moment import Moment
+
+__all__ = ["Leftovers", "Request", "Steps", "compose", "error_of", "plain"]
+
+Steps = tuple[tuple[int, float], ...]
+Leftovers = Literal["end", "end-now", "wait", "detach"]
+
+_TERM = 15
+#: what ``subprocess`` puts back to its default in a child: PIPE and XFSZ, which Python ignores
+_RESTORED = (13, 25)
+
+
+class Request(NamedTuple):
+    """One command. What is None is taken from the requesting moment.
+
+    ``stdin``, ``stdout`` and ``stderr`` are open descriptors, None for the null device. ``terminal``: ``session`` is a
+    session of its own, ``group`` a process group of its own in this process's session, and ``foreground`` then a
+    descriptor of the terminal whose foreground the command is given before it is loaded. ``steps`` are signals, each
+    with the seconds until the next; after the last comes KILL. ``orphaned`` are the steps for the loss of this process
+    or of the launcher. ``timeout_s`` begins the ladder without being asked again. ``drain_s`` bounds the time from
+    the first KILL to the end. ``restore_signals`` is that of ``subprocess``.
+    """
+
+    argv: Sequence[str | bytes]
+    executable: str | bytes | None = None
+    env: Mapping[Any, Any] | None = None
+    cwd: str | bytes | None = None
+    stdin: int | None = None
+    stdout: int | None = None
+    stderr: int | None = None
+    pass_fds: tuple[int, ...] = ()
+    terminal: Literal["session", "group"] = "session"
+    foreground: int | None = None
+    watch_stops: bool = False
+    steps: Steps = ((_TERM, 5.0),)
+    orphaned: Steps = ((_TERM, 1.0),)
+    timeout_s: float | None = None
+    drain_s: float = 5.0
+    leftovers: Leftovers = "end"
+    restore_signals: bool = True
+    umask: int | None = None
+    mask: tuple[int, ...] | None = None
+    limits: tuple[tuple[int, int, int], ...] = ()
+    nice: int | None = None
+    processors: tuple[int, ...] | None = None
+    user: int | None = None
+    group: int | None = None
+    groups: tuple[int, ...] | None = None
+
+
+def error_of(request: Request, errno: int, what: str) -> OSError:
+    """What ``subprocess`` raises for this."""
+    text = os.strerror(errno)
+    if what == "exec":
+        return OSError(errno, text, request.argv[0] if request.executable is None else request.executable)
+    if what == "chdir":
+        return OSError(errno, text, request.cwd)
+    return OSError(errno, text)
+
+
+def compose(request: Request, moment: Moment, given: Moment) -> tuple[dict[str, Any], tuple[int, ...], int]:
+    """The request as it is sent, its descriptors, and the one that was opened for it, or -1.
+
+    What the launcher was ``given`` when it was started is not sent again.
+    """
+    fds: list[int] = []
+
+    def place(fd: int | None) -> int:
+        if fd is None:
+            return -1
+        if fd not in fds:
+            fds.append(fd)
+        return fds.index(fd)
+
+    std = (place(request.stdin), place(request.stdout), place(request.stderr))
+    keep = tuple((fd, place(fd)) for fd in request.pass_fds if fd > 2)
+    foreground = place(request.foreground)
+    cwd = None if request.cwd is None else os.fsencode(request.cwd)
+    opened = -1
+    if cwd is None or not cwd.startswith(b"/"):
+        opened = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    cwd_fd = place(None if opened < 0 else opened)
+    if len(fds) > MOST_DESCRIPTORS:
+        if opened >= 0:
+            os.close(opened)
+        raise OSError(EINVAL, f"{len(fds)} descriptors are too many for one command; at most {MOST_DESCRIPTORS}")
+    restored = _RESTORED if request.restore_signals else ()
+    nice = moment.nice if request.nice is None else request.nice
+    processors = moment.processors if request.processors is None else request.processors
+    limits = [(n, *pair) for n, pair in enumerate(moment.limits) if pair != given.limits[n]]
+    env = _environment(request.env)
+    body = {
+        "argv": [os.fsencode(one) for one in request.argv],
+        "programs": _programs(request, env),
+        "env": env,
+        "std": std,
+        "keep": keep,
+        "cwd": cwd,
+        "cwd_fd": cwd_fd,
+        "session": request.terminal == "session",
+        "foreground": foreground,
+        "watch_stops": request.watch_stops,
+        "restore": request.restore_signals,
+        "ignored": tuple(n for n in moment.ignored if n not in restored),
+        "mask": moment.mask if request.mask is None else tuple(map(int, request.mask)),
+        "umask": moment.umask if request.umask is None else request.umask,
+        "limits": tuple((int(n), soft, hard) for n, soft, hard in (*limits, *request.limits)),
+        "nice": None if nice == given.nice else nice,
+        "processors": None if processors == given.processors else processors,
+        "uid": request.user,
+        "gid": request.group,
+        "groups": None if request.groups is None else list(request.groups),
+        "steps": plain(request.steps),
+        "orphaned": plain(request.orphaned),
+        "timeout": request.timeout_s,
+        "drain": request.drain_s,
+        "leftovers": request.leftovers,
+    }
+    return body, tuple(fds), opened
+
+
+def plain(steps: Steps) -> Steps:
+    """The steps as numbers, which members of ``signal.Signals`` are not for the protocol."""
+    return tuple((int(signum), float(seconds)) for signum, seconds in steps)
+
+
+def _environment(env: Mapping[Any, Any] | None) -> list[bytes]:
+    if env is None:
+        # what os.environ keeps inside is what it gives out, without a decoding and encoding for each name
+        now: Mapping[Any, Any] = getattr(os.environ, "_data", None) or os.environb
+        return [b"%b=%b" % item for item in now.items()]
+    return [os.fsencode(name) + b"=" + os.fsencode(value) for name, value in env.items()]
+
+
+def _programs(request: Request, env: list[bytes]) -> tuple[bytes, ...]:
+    """The files that are tried in turn, as the C library would search the command's own PATH."""
+    program = os.fsencode(request.argv[0] if request.executable is None else request.executable)
+    if b"/" in program:
+        return (program,)
+    path = next((item[5:] for item in env if item.startswith(b"PATH=")), os.fsencode(os.defpath))
+    return tuple([folder + b"/" + program if folder else program for folder in path.split(b":")])
