@@ -67,13 +67,17 @@ def test_stop_wakes_a_paused_checkpoint() -> None:
     assert "cancelled" == turn.outcome
 
 
-def test_soft_stop_leaves_the_pause(turn: turnctl.Turn) -> None:
-    """A soft stop interrupts no work, so it does not end a pause."""
+def test_soft_stop_ends_the_pause(turn: turnctl.Turn) -> None:
+    """The step in hand has to be finished: a held thread goes on without raising, and is not held again."""
     turn.pause()
+    worker = Background(turn.check)
+    parked(turn)
     turn.stop(soft=True)
+    worker.result()
 
-    assert turn.paused
-    turn.resume()
+    assert not turn.paused
+    assert not turn.pause()
+    turn.check()
 
 
 def test_pause_after_a_stop_changes_nothing() -> None:

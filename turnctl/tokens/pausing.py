@@ -55,7 +55,8 @@ def _marks(token: TokenCore) -> bool:
 
 def is_paused(token: TokenCore) -> bool:
     """Whether ``token``, or one that it follows, is paused and not stopped or ended."""
-    return not token.cancelled and any(_marks(one) for one in all_above(token))
+    # a soft stop ends it too: the step in hand cannot be finished by a thread that is held
+    return read(token._log)[0] is None and any(_marks(one) for one in all_above(token))
 
 
 def pause(turn: TurnCore, *, how: str = _ONE) -> bool:
@@ -70,7 +71,7 @@ def pause(turn: TurnCore, *, how: str = _ONE) -> bool:
         one._due = True  # Z1
     if won:
         _note(token, paused=True)
-    return won and not token.cancelled
+    return won and read(token._log)[0] is None
 
 
 def _note(token: TokenCore, *, paused: bool) -> None:
