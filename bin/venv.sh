@@ -25,8 +25,36 @@ venv_need() {
     venv_is_ready "$@" && return
     # a process of its own: what it does to the environment, the folder and descriptors is not for what runs after
     # (not `|| exit`: on the left of one, `set -e` is off)
-    (set -eu; venv_set_up "$@") </dev/null >&2
-    [ $? -eq 0 ] || exit 125
+    venv_struck=
+    # not at once: the set-up is hit by a Ctrl-C as well, and this shell waits for it to end
+    trap 'venv_struck=yes' INT
+    if (exec 3>&2); then
+        (trap 'exit 130' INT; set -eu; venv_set_up "$@") </dev/null >&2
+    else # stderr is closed: what is said is for nobody, and no file may get its number
+        (trap 'exit 130' INT; set -eu; venv_set_up "$@") </dev/null 2>/dev/null >&2
+    fi
+    venv_status=$?
+    trap - INT
+    if [ "$venv_status" -eq 130 ] || [ -n "$venv_struck" ]; then
+        venv_say "interrupted; .venv is set up at the next use"
+        kill -s INT $$ # so that whoever called this sees what it was
+        exit 130
+    fi
+    [ "$venv_status" -eq 0 ] || exit 125
+}
+
+# venv_module PYTHON MODULE ARG... runs a module that dies of Ctrl-C without showing where it struck; of what it starts
+# nothing is shown either, since it reads their output
+venv_module() {
+    venv_python=$1
+    shift
+    "$venv_python" -c '
+import signal
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+import runpy, sys
+del sys.argv[0]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+' "$@"
 }
 
 venv_say() { echo "turnctl: $*" >&2; }
@@ -85,6 +113,8 @@ venv_set_up() {
     # the lock belongs to the open file, which pip inherits: if this shell is killed, it stays until pip has ended
     exec 9>>"$lock" || venv_fail "cannot write to $PWD/.venv"
     "$python" -c '
+import signal
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 import fcntl, sys
 try:
     fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,7 +134,7 @@ except BlockingIOError:
     : >.venv/.busy
     if [ ! -x .venv/bin/python ]; then
         venv_say "first use: making $root/.venv with $("$python" -V) (once; takes about a minute)"
-        "$python" -m venv .venv || venv_give_up "could not make $root/.venv"
+        venv_module "$python" venv .venv || venv_give_up "could not make $root/.venv"
     fi
 
     extras=
@@ -114,7 +144,7 @@ except BlockingIOError:
     if [ -n "$extras" ]; then what=".[$extras]"; else what=.; fi
     if venv_differs "$@"; then
         venv_say "installing turnctl${extras:+ with $extras} into $root/.venv"
-        .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input -e "$what" ||
+        venv_module .venv/bin/python pip install --quiet --disable-pip-version-check --no-input -e "$what" ||
             venv_give_up "could not install turnctl${extras:+ with $extras} (see above); without a network this cannot work"
     fi
     for part in run "$@"; do
@@ -138,6 +168,7 @@ venv_empty() {
 }
 
 venv_give_up() {
+    if [ $? -eq 130 ]; then exit 130; fi # a Ctrl-C; the next use finds .busy and begins anew
     # what another part was installed by may have been changed half-way: nothing here may look finished
     if [ -n "$ours" ]; then venv_empty; else rm -f .venv/.ready-* .venv/.next .venv/.busy; fi
     venv_fail "$*; nothing was kept: run it again when the cause is gone"

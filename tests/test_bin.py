@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import turnctl
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 FAKE_PYTHON = Path(__file__).parent / "support" / "fake_python.sh"
 BOUND = 30
@@ -94,13 +96,26 @@ def test_first_use_sets_up_and_runs(checkout: Checkout) -> None:
     assert "pip says something" in err
 
 
-def test_later_use_starts_no_python(checkout: Checkout) -> None:
-    """Once set up, nothing is said and no Python, pip or other set-up is started."""
+def test_later_use_sets_nothing_up(checkout: Checkout) -> None:
+    """Once set up, nothing is said, and no Python is started but the one that is turnctl."""
     checkout.run("turnctl")
     before = checkout.log.read_text()
 
     assert (0, "ran: again\n", "") == checkout.run("turnctl", "again")
-    assert before == checkout.log.read_text()
+    assert f"{before}-P -S {checkout.root}/bin/../bin/start.py again\n" == checkout.log.read_text()
+
+
+@pytest.mark.parametrize(("ignored", "status"), [(False, -signal.SIGINT), (True, 0)])
+def test_interrupt_in_start_up_is_silent(tmp_path: Path, ignored: bool, status: int) -> None:
+    """Ctrl-C while Python loads its own parts ends turnctl by that signal without a word; if ignored, it stays so."""
+    (tmp_path / "sitecustomize.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)\n")
+    path = os.pathsep.join([str(tmp_path), str(Path(turnctl.__file__).parent.parent)])
+    argv = [sys.executable, "-P", "-S", CHECKOUT / "bin" / "start.py", "--version"]
+    before = "trap '' INT; " if ignored else ""
+    line = ["sh", "-c", f'{before}exec "$@"', "sh", *argv]
+    done = subprocess.run(line, env={"PYTHONPATH": path}, capture_output=True, text=True, check=False, timeout=BOUND)
+
+    assert (status, "") == (done.returncode, done.stderr)
 
 
 def test_symlinks_lead_to_the_checkout(checkout: Checkout, tmp_path: Path) -> None:
@@ -124,6 +139,62 @@ def test_ten_at_once_set_up_once(checkout: Checkout) -> None:
     assert [f"ran: {n}\n" for n in range(10)] == [out for out, _ in ends]
     assert 1 == len(checkout.calls("-m venv"))
     assert 1 == len(checkout.calls("-m pip"))
+
+
+def test_interrupted_set_up_is_one_line(checkout: Checkout) -> None:
+    """Ctrl-C in the set-up ends it with one line and by that signal, and the next use begins anew."""
+    process = checkout.start("turnctl", FAKE_PIP="block")
+    checkout.blocked_pip()
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=BOUND)
+    lines = err.splitlines()
+
+    assert -signal.SIGINT == process.returncode
+    assert "" == out
+    assert "turnctl: interrupted; .venv is set up at the next use" == lines[-1]
+    assert "Traceback" not in err
+    assert (0, "ran: x\n") == checkout.run("turnctl", "x")[:2]
+
+
+def test_interrupted_while_waiting_for_another(checkout: Checkout) -> None:
+    """Ctrl-C to one that waits for the set-up of another ends it with one line, and the other goes on."""
+    first = checkout.start("turnctl", "first", FAKE_PIP="block")
+    checkout.blocked_pip()
+    second = checkout.start("turnctl", "second")
+    assert second.stderr is not None
+    second.stderr.readline()
+    os.killpg(second.pid, signal.SIGINT)
+    err = second.communicate(timeout=BOUND)[1]
+    checkout.fifo.write_text("go\n")
+
+    assert -signal.SIGINT == second.returncode
+    assert "turnctl: interrupted; .venv is set up at the next use\n" == err
+    assert "ran: first\n" == first.communicate(timeout=BOUND)[0]
+
+
+def test_interrupted_module_shows_no_traceback(checkout: Checkout) -> None:
+    """A real Python that runs a module of the set-up dies of Ctrl-C in silence."""
+    code = f'. "{checkout.root}/bin/venv.sh"; venv_module "{sys.executable}" slow'
+    (checkout.root / "slow.py").write_text("print(1, flush=True)\nimport time\ntime.sleep(60)\n")
+    process = subprocess.Popen(
+        ["sh", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=checkout.root, start_new_session=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    os.killpg(process.pid, signal.SIGINT)
+    err = process.communicate(timeout=BOUND)[1]
+
+    assert b"" == err
+
+
+@pytest.mark.parametrize("close", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_first_use_with_closed_streams(checkout: Checkout, close: str) -> None:
+    """Without a stderr to speak on the first use sets up all the same."""
+    line = f'"{checkout.root}/bin/turnctl" x {close}'
+    done = subprocess.run(["sh", "-c", line], env=checkout.env, check=False, timeout=BOUND, stdin=subprocess.DEVNULL)
+
+    assert (done.returncode == 0) == (">&- 2" not in close)
+    assert (0, "ran: y\n", "") == checkout.run("turnctl", "y")
 
 
 def test_second_waits_and_says_so(checkout: Checkout) -> None:
@@ -207,7 +278,7 @@ def test_touched_project_is_not_installed_again(checkout: Checkout) -> None:
     assert 1 == len(checkout.calls("-m pip"))
     before = checkout.log.read_text()
     checkout.run("turnctl")
-    assert before == checkout.log.read_text()
+    assert before == "".join(checkout.log.read_text().splitlines(True)[:-1])
 
 
 def test_failed_change_leaves_nothing_finished(checkout: Checkout) -> None:

@@ -9,11 +9,25 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import alive, nap
 from launch import call, clean_environment, finish, start, turnctl_argv
 from standins import until
+
+#: a machine that gives no descriptor for a command
+NO_DESCRIPTORS = """
+import errno, subprocess
+def no(*_, **__): raise OSError(errno.EMFILE, "Too many open files")
+subprocess.Popen.__init__ = no
+"""
+#: a machine that gives no thread
+NO_THREADS = """
+import threading
+def no(*_, **__): raise RuntimeError("can't start new thread")
+threading._start_new_thread = threading._start_joinable_thread = no
+"""
 
 # -- what it is for -------------------------------------------------------------------------------------------
 
@@ -182,7 +196,7 @@ def test_status_survives_an_ignored_sigchld() -> None:
         (["--grace", "0", "true"], "--grace '0' cannot be used: it has no unit; write it like 0s"),
         (["--grace", "none", "true"], "--grace 'none' cannot be used: a limit is needed here; write it like 30s"),
         (["--signal", "TREM", "true"], "--signal: unknown signal 'TREM'; write it like TERM, SIGTERM or 15"),
-        (["--signal", "99", "true"], "--signal: unknown signal '99'; write it like TERM, SIGTERM or 15"),
+        (["--signal", "99", "true"], "--signal: unknown signal '99'; the numbers of signals go from"),
         (["-C", "no/where", "true"], "--chdir: there is no folder 'no/where'"),
         (["-C", "/dev/null", "true"], "--chdir: '/dev/null' is not a folder"),
         (["--summary", "-", "true"], "--summary: stdout belongs to the command, so the summary needs a file"),
@@ -286,12 +300,165 @@ def test_summary_of_an_earlier_run_is_taken_away(tmp_path: Path) -> None:
 
 
 def test_summary_of_an_earlier_run_outlives_a_misuse(tmp_path: Path) -> None:
-    """Where nothing is started, nothing is lost."""
+    """Where the command line is not understood, nothing is lost."""
     path = tmp_path / "s.json"
     path.write_text("{}")
-    call("run", "--summary", str(path), "--", "/no/such/command")
+    call("run", "--summary", str(path), "--grace", "1", "true")
 
     assert "{}" == path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("command", "before", "status"),
+    [
+        ("/no/such/command", "pass", 127),
+        ("/etc/passwd", "pass", 126),
+        ("true", NO_DESCRIPTORS, 125),
+    ],
+)
+def test_summary_of_a_command_that_could_not_be_started(tmp_path: Path, command: str, before: str, status: int) -> None:
+    """It replaces that of an earlier run, and says why nothing was run and how turnctl ended."""
+    path = tmp_path / "s.json"
+    path.write_text("{}")
+    ended = call("run", "--summary", str(path), "--", command, before=before)
+    found = json.loads(path.read_text())
+
+    assert (status, status) == (ended.status, found["exit_status"])
+    assert f"turnctl: error: {found['not_started']}\n" in ended.err
+    assert (None, []) == (found["command_status"], found["processes"])
+
+
+def test_summary_that_cannot_be_taken_away_is_refused(tmp_path: Path) -> None:
+    """Where that of an earlier run would stay, nothing is run."""
+    path = tmp_path / "s.json"
+    path.write_text("{}")
+    before = (
+        "import os; real = os.unlink\n"
+        "def no(path, *_):\n    if path.endswith('s.json'): raise PermissionError(1, 'Operation not permitted')\n"
+        "    real(path)\nos.unlink = no"
+    )
+    status, out, err = call("run", "--summary", str(path), "echo", "ran", before=before)
+
+    assert (2, "") == (status, out)
+    assert "--summary: " in err
+    assert "s.json, of an earlier run, cannot be replaced: Operation not permitted" in err
+
+
+def test_summary_is_taken_away_where_turnctl_fails(tmp_path: Path) -> None:
+    """Also a failure before the start leaves no earlier summary that could be taken for this run's."""
+    path = tmp_path / "s.json"
+    path.write_text("{}")
+    status = call("run", "--summary", str(path), "true", before=NO_THREADS).status
+
+    assert 125 == status
+    assert not path.exists()
+
+
+def test_exhausted_threads_are_no_fault() -> None:
+    """A limit on threads is told as the exhausted limit that it is, with 125 and nothing run."""
+    status, out, err = call("run", "echo", "ran", before=NO_THREADS)
+
+    assert (125, "") == (status, out)
+    assert "turnctl: error: could not start echo: no thread is to be had\n" in err
+    assert "ulimit -u" in err
+    assert "fault of turnctl" not in err
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        ({}, None),
+        ({"LC_CTYPE": "C"}, "C"),
+        ({"LC_CTYPE": ""}, ""),
+        ({"LC_CTYPE": "C.UTF-8"}, "C.UTF-8"),
+        ({"LANG": "C"}, None),
+    ],
+)
+def test_locale_of_the_command_is_the_callers(given: dict[str, str], seen: str | None) -> None:
+    """What Python does to LC_CTYPE for itself does not reach the command: it has the caller's environment."""
+    show = "import os; print([item for item in open('/proc/self/environ').read().split(chr(0)) if item])"
+    argv = turnctl_argv("run", sys.executable, "-I", "-S", "-c", show)
+    done = subprocess.run(argv, env=given, capture_output=True, text=True, check=True, timeout=15)
+    expected = [f"{name}={value}" for name, value in given.items()]
+
+    assert f"{expected}\n" == done.stdout
+    assert ("LC_CTYPE" in given) == (seen is not None)
+
+
+def test_removed_folder_is_named(tmp_path: Path) -> None:
+    """Where the current folder was removed, what is relative to it is refused with that reason."""
+
+    def gone(*args: str) -> tuple[int, str]:
+        folder = tmp_path / "gone"
+        folder.mkdir()
+        code = f"import os; os.chdir({str(folder)!r}); os.rmdir({str(folder)!r})"
+        ended = call("run", *args, before=code)
+        return ended.status, ended.err.splitlines()[-2] + ended.err.splitlines()[-1]
+
+    status, err = gone("./x")
+    assert (127, True) == (status, "./x" in err and "seen from the current folder, which has been removed" in err)
+    status, err = gone("--summary", "x.json", "true")
+    assert (2, True) == (status, "--summary: x.json: the current folder has been removed; give a path" in err)
+    status, err = gone("-C", "sub", "true")
+    assert (2, True) == (status, "--chdir: there is no folder 'sub': the current folder has been removed" in err)
+
+
+def test_no_grace_is_told_as_what_it_is() -> None:
+    """With no grace nobody is asked, and nothing says so."""
+    err = call("run", "--timeout", "300ms", "--grace", "0s", "--", "sh", "-c", f"{nap()} & wait").err
+    left = call("run", "--grace", "0s", "--", "sh", "-c", f"{nap()} & true").err
+
+    # they may be gone before anybody could be named
+    assert [] == [line for line in err.splitlines() if "waiting for" in line and not line.endswith("), KILL now")]
+    assert "SIGTERM" not in err + left
+    assert left.splitlines()[0].endswith(": killing them now")
+
+
+@pytest.mark.parametrize("name", ["36", "RTMIN+2", "SIGRTMIN+2", "rtmax-28"])
+def test_real_time_signal_can_ask(tmp_path: Path, name: str) -> None:
+    """A real-time signal can ask, by number or from either end of their range."""
+    found: Any = summary_of(tmp_path, "--timeout", "300ms", "--signal", name, "--", "sleep", "60")
+
+    assert (124, "SIGRTMIN+2") == (found["exit_status"], found["command_signal"])
+    assert "SIGRTMIN+2" == found["processes"][0]["signals"][0]["signal"]
+
+
+def test_death_by_real_time_signal_is_named() -> None:
+    """A command that dies of a real-time signal is told of by its name."""
+    ended = call("run", "sh", "-c", "kill -35 $$")
+
+    assert (163, "turnctl: the command was ended by SIGRTMIN+1 (status 163)\n") == (ended.status, ended.err)
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("0", "the numbers of signals go from 1 to 64"),
+        ("99", "the numbers of signals go from 1 to 64"),
+        ("-1", "the numbers of signals go from 1 to 64"),
+        ("RTMIN+99", "real-time signals go from RTMIN to RTMAX, which is RTMIN+30"),
+        ("TREM", "write it like TERM, SIGTERM or 15 (did you mean TERM?)"),
+        ("stop please", "write it like TERM, SIGTERM or 15"),
+    ],
+)
+def test_wrong_signal_is_told_what_is_right(given: str, hint: str) -> None:
+    """A hint is given where one is near, and no silly one."""
+    status, _, err = call("run", "--signal", given, "true")
+
+    assert 2 == status
+    assert f"turnctl: error: --signal: unknown signal {given!r}; {hint}" == err.splitlines()[0]
+
+
+def test_processes_that_cannot_be_seen_are_not_made_up() -> None:
+    """In a namespace with the /proc of the one around it no foreign process is named or waited for."""
+    argv = ["unshare", "-Urpf", *turnctl_argv("run", "--timeout", "500ms", "--grace", "1s", "--", "sleep", "60")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=15, env=clean_environment())
+    if done.stderr.startswith("unshare"):
+        pytest.skip(f"this machine gives no namespaces: {done.stderr}")
+
+    assert 124 == done.returncode, done.stderr
+    assert "waiting for" not in done.stderr
+    assert "cannot be seen here: only the command's own group was ended" in done.stderr.splitlines()[-1]
 
 
 def test_summary_that_fails_late_is_told(tmp_path: Path) -> None:
@@ -381,8 +548,18 @@ def test_what_the_machine_refuses_is_no_internal_error() -> None:
         done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=15)
 
     assert 125 == done.returncode
-    assert "No space left on device" in done.stderr
-    assert "internal error" not in done.stderr
+    assert "turnctl: error: could not write to stdout: No space left on device\n" in done.stderr
+    assert "nothing was run" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["run", "--help"]])
+def test_closed_stdout_is_told(words: list[str]) -> None:
+    """With nowhere to write to, a text that was asked for is not lost in silence."""
+    argv = ["sh", "-c", 'exec "$@" >&-', "sh", *turnctl_argv(*words)]
+    done = subprocess.run(argv, stderr=subprocess.PIPE, text=True, check=False, timeout=15)
+
+    assert 125 == done.returncode
+    assert "turnctl: error: could not write to stdout: it is closed\n" in done.stderr
 
 
 @pytest.mark.parametrize("words", [["--", ""], ["--summary", "", "--", "true"]])

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from commands import Gate, alive, nap
 from launch import call, clean_environment, finish, start, turnctl_argv
 from standins import until
+
+from turnctl.processes.signames import name_of
 
 AT_POINT = """
 import os, signal
@@ -49,6 +53,50 @@ def test_first_signal_stops_and_is_died_of(gate: Gate, name: str) -> None:
     assert [] == alive(tag)
     assert f"turnctl: stop accepted ({'Ctrl-C' if name == 'SIGINT' else name})\n" in err
     assert "none found left" in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGPROF, signal.SIGABRT, signal.SIGIO, signal.SIGRTMIN + 1])
+def test_every_deadly_signal_stops(gate: Gate, number: int) -> None:
+    """A signal that would end turnctl by default stops the command first, and is died of then, without a core file."""
+    tag = nap()
+    process = start("run", "--", *ready_then(gate, f"{tag} & {tag}"))
+    gate.wait()
+    process.send_signal(number)
+    status, _, err = finish(process)
+    gate.close()
+
+    assert -number == status
+    assert [] == alive(tag)
+    assert f"turnctl: stop accepted ({name_of(number)})\n" in err
+
+
+def test_each_signal_that_ends_a_process_is_a_press() -> None:
+    """All that ends a process by default is handled, but for what tells of a fault, PIPE and what cannot be caught."""
+    show = (
+        "import os; os.kill(os.getpid(), 0); bits = int(open('/proc/%d/status' % os.getppid()).read()"
+        ".split('SigCgt:')[1].split()[0], 16); print([n for n in range(1, 65) if bits >> n - 1 & 1])"
+    )
+    out = call("run", sys.executable, "-I", "-S", "-c", show).out
+    named = re.findall(r"\w+", "HUP INT QUIT TRAP ABRT USR1 USR2 ALRM TERM STKFLT XCPU VTALRM PROF IO PWR SYS")
+    expected = {signal.Signals[f"SIG{name}"] for name in named} | set(range(signal.SIGRTMIN, signal.SIGRTMAX + 1))
+
+    assert expected == set(json.loads(out)) - {32, 33}  # these two are the C library's own
+
+
+def test_deadly_signal_stops_where_the_four_are_ignored(gate: Gate) -> None:
+    """Also in a job whose INT, TERM, HUP and QUIT are ignored, and which ignores USR2, USR1 stops and USR2 does not."""
+    tag = nap()
+    ignore = "import signal\nfor n in (1, 2, 3, 12, 15): signal.signal(n, signal.SIG_IGN)"
+    process = start("run", "--grace", "0s", "--", *ready_then(gate, tag), before=ignore)
+    gate.wait()
+    process.send_signal(signal.SIGUSR2)
+    process.send_signal(signal.SIGUSR1)
+    status, _, err = finish(process)
+    gate.close()
+
+    assert -signal.SIGUSR1 == status
+    assert [] == alive(tag)
+    assert "stop accepted (SIGUSR1)" in err
 
 
 def test_second_signal_kills(gate: Gate) -> None:

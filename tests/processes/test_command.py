@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import inspect
+import io
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +19,11 @@ import pytest
 from commands import FakeTurn, Gate, alive, nap, python, timed
 from standins import BOUND, Background, until
 
+import turnctl
 from turnctl.errors import BadArgument, BadDuration, CancelledError, CommandError, TurnctlError, TurnOver
 from turnctl.processes import CommandFailed, CommandTimedOut
-from turnctl.processes.command import Unowned, run
+from turnctl.processes.command import Unowned, popen, run
+from turnctl.processes.options import PopenOptions, RunOptions
 
 # -- results --------------------------------------------------------------------------------------------------
 
@@ -521,3 +528,98 @@ def test_many_commands_at_once_stay_apart(owner: FakeTurn) -> None:
     found = [{(done.stdout, done.returncode) for done in call.result()} for call in calls]
 
     assert [{(f"{n}\n", n)} for n in range(8)] == found
+
+
+@pytest.mark.parametrize("name", ["stdin", "stdout", "stderr"])
+@pytest.mark.parametrize(
+    ("given", "kind", "what"),
+    [
+        (5000, BadArgument, "=5000 is no open descriptor"),
+        (2**40, BadArgument, "=1099511627776 is no open descriptor"),
+        (float("nan"), TypeError, " is nan, of type float"),
+        (b"null", TypeError, " is b'null', of type bytes"),
+        (True, TypeError, "=True is not possible"),
+        (io.StringIO(), BadArgument, "has no descriptor (fileno)"),
+        ("nul", BadArgument, "='nul' is not possible here"),
+        (-9, BadArgument, "=-9 is not possible here"),
+    ],
+)
+def test_wrong_stream_is_named(owner: FakeTurn, name: str, given: object, kind: type[Exception], what: str) -> None:
+    """A stream that cannot be one is refused before the start, by the name of the argument and with what can be."""
+    with pytest.raises(kind) as caught:
+        run(owner, ["true"], **{name: given})  # type: ignore[arg-type]
+
+    assert str(caught.value).startswith(name)
+    assert what in str(caught.value)
+    assert "use one of" in str(caught.value)
+    assert [] == owner.activities
+
+
+def test_closed_file_is_named(owner: FakeTurn, tmp_path: Path) -> None:
+    """A file that has been closed is refused as what it is."""
+    with open(tmp_path / "f", "w") as file:
+        pass
+    with pytest.raises(BadArgument, match="stdout=.* has no descriptor .*closed file"):
+        run(owner, ["true"], stdout=file)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("capture_output", "capture=True is the default"),
+        ("universal_newlines", "here it is text=True"),
+        ("timout", "did you mean timeout?"),
+        ("start_new_session", 'terminal="session" is the default'),
+        ("xyzzy", "it has: before_exec, capture, check, "),
+    ],
+)
+def test_unknown_option_is_told_the_near_one(owner: FakeTurn, name: str, hint: str) -> None:
+    """An option that is not there is a TypeError that says what it is called here."""
+    with pytest.raises(TypeError) as caught:
+        run(owner, ["true"], **{name: True})
+
+    assert str(caught.value).startswith(f"run() has no option {name}; {hint}")
+
+
+def test_option_of_run_is_told_what_popen_has(owner: FakeTurn) -> None:
+    """What only run takes is answered with what a handle has for it."""
+    with pytest.raises(TypeError, match=re.escape('popen() has no option input; start it with stdin="pipe"')):
+        popen(owner, ["cat"], input=b"x")
+
+
+def test_options_are_the_parameters() -> None:
+    """The names that type checkers and error messages know are those that the functions take."""
+    for function, options in ((run, RunOptions), (popen, PopenOptions)):
+        taken = set(inspect.signature(function).parameters) - {"owner", "args", "unknown"}
+
+        assert taken == set(options.__annotations__)
+
+
+@pytest.mark.parametrize(("given", "number"), [("RTMIN+1", 35), (35, 35), ("sigrtmax-29", 35)])
+def test_real_time_signal_can_ask(owner: FakeTurn, given: int | str, number: int) -> None:
+    """A stop can begin with a real-time signal, and the outcome names it."""
+    done = run(owner, ["sleep", "60"], timeout=0.1, stop_signal=given)
+
+    assert -number == done.returncode
+    assert ["SIGRTMIN+1"] == [sent.signal for sent in done.outcome.signals]
+
+
+@pytest.mark.parametrize("start", [run, popen])
+def test_refused_thread_is_an_exhausted_limit(monkeypatch: pytest.MonkeyPatch, start: Any) -> None:
+    """Where no thread is to be had the error is that of an exhausted limit, by the command's name; nothing is left."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    tag = nap()
+    turn = turnctl.turn()
+    with turn:
+        for name in ("_start_new_thread", "_start_joinable_thread"):
+            monkeypatch.setattr(threading, name, refuse, raising=False)
+        with pytest.raises(BlockingIOError) as caught:
+            start(turn, tag.split())
+        monkeypatch.undo()
+
+    assert errno.EAGAIN == caught.value.errno
+    assert f"{tag}: no thread is to be had" in str(caught.value)
+    assert [] == alive(tag)

@@ -338,14 +338,14 @@ def test_errors_of_the_start_are_those_of_run(owner: FakeTurn) -> None:
 
 
 def test_no_thread_to_be_had_ends_the_command(owner: FakeTurn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If no thread can be started for it the command is ended again and the error raised."""
+    """If no thread can be started for it the command is ended again, and the error is that of an exhausted limit."""
     tag = nap()
 
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    with pytest.raises(RuntimeError, match="new thread"):
+    with pytest.raises(BlockingIOError, match="no thread is to be had"):
         popen(owner, f"{tag}; true", shell=True)
 
     assert [] == alive(tag)
@@ -384,3 +384,15 @@ def test_handle_shows_what_it_is(owner: FakeTurn) -> None:
     assert f"<Process {process.pid} 'sleep 60' running>" == repr(process)
     process.stop()
     assert f"<Process {process.pid} 'sleep 60' over>" == repr(process)
+
+
+def test_poll_gives_status_and_never_blocks(owner: FakeTurn, gate: Gate) -> None:
+    """None while it runs, then the status, as ``subprocess`` has it."""
+    with popen(owner, f"read x < {gate}; exit 3", shell=True) as process:
+        before = process.poll()
+        gate.open()
+        ended = until(lambda: process.poll() is not None)
+
+        assert None is before
+        assert ended
+        assert 3 == process.poll() == process.wait()

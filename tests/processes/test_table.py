@@ -144,10 +144,45 @@ def test_table_of_another_namespace_is_not_believed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(table, "_readable", None)
     monkeypatch.setattr(os, "readlink", lambda path: "1")
 
-    assert not table._is_linux_table()
+    assert not table.shows_us()
     monkeypatch.undo()
     table._readable = None
-    assert table._is_linux_table()
+    assert table.shows_us()
+
+
+def test_equal_number_in_another_namespace_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A /proc of another namespace that has this process under the same number by chance is not used either."""
+    monkeypatch.setattr(table, "_readable", None)
+    monkeypatch.setattr(table, "_read", lambda path: f"Name:\tx\nNSpid:\t{os.getpid()}\t{os.getpid()}\n".encode())
+
+    assert not table.shows_us()
+    table._readable = None
+
+
+def test_foreign_table_is_empty_for_psutil_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where /proc is another namespace's, psutil is not asked to read the same one: nothing can be read."""
+    monkeypatch.setattr(table, "shows_us", lambda: False)
+
+    assert not table.is_readable()
+    assert {} == table.read_table()
+    assert None is table.read_entry(os.getpid())
+    assert not table.has_living_thread(os.getpid())
+    assert None is table.last_pid()
+
+
+def test_nested_namespace_is_noticed() -> None:
+    """In a namespace of pids with the /proc of the one around it, the table is known not to be ours."""
+    code = (
+        "import os, sys; from turnctl.processes import table\n"
+        "print(os.getpid(), table.is_readable(), table.read_table())"
+    )
+    argv = ["unshare", "-Urpf", sys.executable, "-c", code]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, env=env)
+    if "unshare" in done.stderr:
+        pytest.skip(f"this machine gives no namespaces: {done.stderr}")
+
+    assert "1 False {}\n" == done.stdout, done.stderr
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")

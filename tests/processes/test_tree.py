@@ -289,7 +289,8 @@ def test_without_a_table_the_group_is_ended(owner: FakeTurn, gate: Gate, monkeyp
 def test_tree_is_ended_by_psutil_too(owner: FakeTurn, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no /proc the same tree is found and ended through psutil."""
     tag = nap()
-    monkeypatch.setattr(table, "_is_linux_table", lambda: False)
+    monkeypatch.setattr(table, "shows_us", lambda: False)
+    monkeypatch.setattr(table, "_is_for_psutil", lambda: True)
     call = Background(lambda: run(owner, f"setsid {tag} & echo > {gate}; wait", shell=True))
     gate.wait()
     assert until(lambda: len(alive(tag)) == 2)

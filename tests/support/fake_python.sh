@@ -3,9 +3,18 @@
 #   FAKE_LOG    where each call is noted
 #   FAKE_REAL   the interpreter that does `-c` (the lock, the check of versions)
 #   FAKE_PIP    what pip does: nothing special, `fail`, or `block` until a line can be read from FAKE_FIFO
-echo "$*" >>"$FAKE_LOG"
 here=${0%/*}
+# a module that is run with Ctrl-C at its default is noted as what it is
+if [ "$1" = -c ]; then
+    case ${3:-} in venv | pip) shift 2 && set -- -m "$@" ;; esac
+fi
+echo "$*" >>"$FAKE_LOG"
 case $1 in
+-P)
+    shift 3
+    echo "ran: $*"
+    cat
+    ;;
 -V) echo "Python 3.99.0" ;;
 -c) exec "$FAKE_REAL" "$@" ;;
 -m)
@@ -27,8 +36,6 @@ case $1 in
             ;;
         esac
         echo "pip says something"
-        printf '#!/bin/sh\necho "ran: $*"\ncat\n' >"$here/turnctl"
-        chmod +x "$here/turnctl"
         ;;
     pytest) echo "pytest in $PWD, safe path ${PYTHONSAFEPATH:-no}" ;;
     esac

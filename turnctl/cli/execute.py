@@ -8,14 +8,18 @@ import time
 from typing import Any, NamedTuple
 
 from turnctl.cli import summary
+from turnctl.cli.environment import undo_coercion
 from turnctl.cli.foreground import Foreground
 from turnctl.cli.members import members
 from turnctl.cli.presses import Presses
 from turnctl.cli.status import Ending, ExitStatus, decide
 from turnctl.cli.talk import complain, names, say
 from turnctl.clock import format_duration
+from turnctl.processes.signames import name_of
+from turnctl.processes.table import is_readable
 from turnctl.processes.terminal import Terminal
 from turnctl.records.process import Completed
+from turnctl.records.stops import StopRecord
 from turnctl.records.words import who
 from turnctl.turns import Turn
 
@@ -60,6 +64,7 @@ class Execution:
 
         Blocks until then. Raises ``NotStarted`` where the command could not be started.
         """
+        undo_coercion()
         if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or the status would be lost
         terminal = Terminal.find()
@@ -94,9 +99,6 @@ class Execution:
 
         def on_start(pid: int) -> None:
             self._leader = pid
-            if plan.summary is not None:
-                # one of an earlier run must not be taken for this one's, should ours never be written
-                summary.remove(plan.summary)
             if started is not None:
                 started(pid)
 
@@ -142,21 +144,25 @@ class Execution:
         lines = [f"stop accepted ({record.reason or who(record)})"]
         found = self._members()
         if found:
-            lines.append(f"waiting for {_counted(found)}, {signal.Signals(self._plan.stop_signal).name} first")
-            lines[-1] += self._when_killed()
+            lines.append(f"waiting for {_counted(found)}, {self._what_is_sent(record)}")
         self._say("\n".join(lines))
 
-    def _when_killed(self) -> str:
+    def _what_is_sent(self, record: StopRecord) -> str:
         at = self._turn.kill_at()
+        if self._plan.stop_signal == signal.SIGKILL or (at is not None and at <= record.at):
+            return "KILL now"  # nobody is asked
         left = 0.0 if at is None else at - time.monotonic()
-        return f", KILL in {format_duration(round(left, 1))}" if left > 0 else ", KILL now"
+        killed = f"KILL in {format_duration(round(left, 1))}" if left > 0 else "KILL now"
+        return f"{name_of(self._plan.stop_signal)} first, {killed}"
 
     def _tell_of_leftovers(self, completed: Completed) -> None:
         left = completed.outcome.leftovers
         if left:
             found = [(one.name, one.pid) for one in left]
-            grace = format_duration(self._turn.grace_s)
-            self._say(f"the command has ended and left {_counted(found)}: ending them, KILL in {grace}")
+            grace = self._turn.grace_s
+            is_asked = grace > 0 and self._plan.stop_signal != signal.SIGKILL
+            how = f"ending them, KILL in {format_duration(grace)}" if is_asked else "killing them now"
+            self._say(f"the command has ended and left {_counted(found)}: {how}")
 
     # -- the account ------------------------------------------------------------------------------------------
 
@@ -166,27 +172,36 @@ class Execution:
         process = report.processes[-1] if report.processes else None
         self._write_summary(ending)
         if process is not None and report.stop is None and process.signal not in (None, *_SILENT):
-            self._say(f"the command was ended by {_name(process.signal)} (status {ending.status})")
+            self._say(f"the command was ended by {name_of(process.signal)} (status {ending.status})")
         if report.stop is not None or report.execution != "ended" or (process is not None and process.leftovers):
             self._say(str(report))
         for survivor in process.survivors if process is not None else ():
             self._say(f"still there: {survivor.name} {survivor.pid}: {survivor.reason}")
+        if process is not None and not is_readable():
+            self._say("the processes of this machine cannot be seen here: only the command's own group was ended")
         return ending
 
-    def _write_summary(self, ending: Ending, alive: list[tuple[str, int]] | None = None) -> None:
+    def write_not_started(self, ending: Ending, reason: str) -> None:
+        """The summary of a command that could not be started."""
+        self._write_summary(ending, not_started=reason)
+
+    def _write_summary(
+        self, ending: Ending, alive: list[tuple[str, int]] | None = None, not_started: str | None = None
+    ) -> None:
         if self._plan.summary is None:
             return
         report = self._turn.report
         values = report.as_dict()
         process = report.processes[-1] if report.processes else None
         status = None if process is None else process.returncode
-        ended_by = None if status is None or status >= 0 else _name(-status)
+        ended_by = None if status is None or status >= 0 else name_of(-status)
         values |= {
             "command": list(self._plan.argv),
             "command_status": status if ended_by is None else None,
             "command_signal": ended_by,
             "exit_status": int(ending.status),
-            "exit_signal": None if ending.signal is None else _name(ending.signal),
+            "exit_signal": None if ending.signal is None else name_of(ending.signal),
+            "not_started": not_started,
         }
         if alive:
             values["execution"]["alive"] = [f"process {pid} ({name})" for name, pid in alive]
@@ -208,10 +223,3 @@ class Execution:
 
 def _counted(found: list[tuple[str, int]]) -> str:
     return f"{len(found)} process{'es' if len(found) != 1 else ''} ({names(found)})"
-
-
-def _name(signum: int) -> str:
-    try:
-        return signal.Signals(signum).name
-    except ValueError:
-        return f"signal {signum}"

@@ -27,15 +27,18 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 
 def _ending_of(args: list[str]) -> Ending:
+    from contextlib import redirect_stdout
+    from io import StringIO
+
     import click
 
     from turnctl.cli.group import cli
     from turnctl.cli.status import Ending, ExitStatus
 
+    said = StringIO()  # what we say on stdout, help and version, and not what a command writes there
     try:
-        result: Any = cli.main(args, prog_name="turnctl", standalone_mode=False)
-        if sys.stdout is not None:  # it may have been closed before we began
-            sys.stdout.flush()
+        with redirect_stdout(said):
+            result: Any = cli.main(args, prog_name="turnctl", standalone_mode=False)
     except click.UsageError as error:
         _tell_of_misuse(error)
         return Ending(ExitStatus.USAGE)
@@ -44,15 +47,10 @@ def _ending_of(args: list[str]) -> Ending:
 
         complain(error.format_message())
         return Ending(error.exit_code)
-    except BrokenPipeError:
-        # the reader of a help text has seen enough; the interpreter must not try again
-        _give_up_stdout()
-        return Ending(1)
     except OSError as error:
         # what the machine refuses (no descriptor, no space, a folder that is gone) is no fault of ours
         from turnctl.cli.talk import complain
 
-        _give_up_stdout()
         where = f"{error.filename}: " if error.filename else ""
         complain(f"{where}{error.strerror or error}", "nothing was run; see turnctl run --help for what is needed")
         return Ending(ExitStatus.FAILED)
@@ -61,12 +59,33 @@ def _ending_of(args: list[str]) -> Ending:
 
         tell_of_fault(error)
         return Ending(ExitStatus.BUG)
-    return result if isinstance(result, Ending) else Ending(int(result or 0))
+    ending = result if isinstance(result, Ending) else Ending(int(result or 0))
+    return (_print(said.getvalue()) or ending) if said.tell() else ending
 
 
-def _give_up_stdout() -> None:
-    """Keep the interpreter from trying once more, at its end, to write what could not be written."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+def _print(text: str) -> Ending | None:
+    """Write to stdout; None, or how to end where that is not possible."""
+    from turnctl.cli.status import Ending
+
+    if sys.stdout is None:
+        return _lost("it is closed")  # the number may by now be another file's
+    try:
+        data = memoryview(text.encode(sys.stdout.encoding or "utf-8", "backslashreplace"))
+        while data:
+            data = data[os.write(1, data) :]
+    except BrokenPipeError:
+        return Ending(1)  # the reader of a help text has seen enough
+    except OSError as error:
+        return _lost(error.strerror)
+    return None
+
+
+def _lost(why: str | None) -> Ending:
+    from turnctl.cli.status import Ending, ExitStatus
+    from turnctl.cli.talk import complain
+
+    complain(f"could not write to stdout: {why}", "this text goes there; give it a place, such as a pager")
+    return Ending(ExitStatus.FAILED)
 
 
 def _tell_of_misuse(error: UsageError) -> None:
@@ -101,10 +120,10 @@ def _die_of(signum: int) -> None:
             stream.flush()
         except (OSError, ValueError, AttributeError):
             pass  # closed, or nobody reads it
-    if signum == signal.SIGQUIT:  # which would leave a core file of us, not of the command
-        import resource
+    import resource
 
-        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    # QUIT, ABRT and others would leave a core file of us, not of the command
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     signal.signal(signum, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signum})
     signal.raise_signal(signum)  # process 1 lives on: the kernel keeps it from dying by signals

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from turnctl.cli import summary
+from turnctl.cli.folder import gone_for
 from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument, BadDuration
+from turnctl.processes.signames import number_of
 
 __all__ = ["Duration", "Folder", "NewFile", "Signal"]
 
@@ -47,20 +49,23 @@ class Signal(OfNumber):
     name = "SIG"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        text = str(value).strip().upper()
-        if text.isdecimal() and int(text) in set(signal.Signals):
-            return int(text)
-        name = text if text.startswith("SIG") else f"SIG{text}"
-        if name not in signal.Signals.__members__:
-            self.fail(f"unknown signal {value!r}; write it like TERM, SIGTERM or 15{_near(name)}", param, ctx)
-        return signal.Signals[name].value
+        number = number_of(str(value))
+        if number is None:
+            self.fail(f"unknown signal {value!r}; {_near(str(value))}", param, ctx)
+        return number
 
 
-def _near(name: str) -> str:
+def _near(text: str) -> str:
+    name = text.strip().upper()
+    if name.lstrip("+-").isdecimal():
+        return f"the numbers of signals go from 1 to {max(signal.valid_signals()):d}"
+    if "RTM" in name:
+        return f"real-time signals go from RTMIN to RTMAX, which is RTMIN+{signal.SIGRTMAX - signal.SIGRTMIN}"
     from difflib import get_close_matches
 
-    near = get_close_matches(name, signal.Signals.__members__, n=1)
-    return f" (did you mean {near[0].removeprefix('SIG')}?)" if near else ""
+    names = [one.removeprefix("SIG") for one in signal.Signals.__members__]
+    near = get_close_matches(name.removeprefix("SIG"), names, n=1, cutoff=0.7)
+    return "write it like TERM, SIGTERM or 15" + (f" (did you mean {near[0]}?)" if near else "")
 
 
 class Folder(OfText):
@@ -70,7 +75,7 @@ class Folder(OfText):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not os.path.exists(value):
-            self.fail(f"there is no folder {value!r}", param, ctx)
+            self.fail(f"there is no folder {value!r}{gone_for(str(value))}", param, ctx)
         if not os.path.isdir(value):
             self.fail(f"{value!r} is not a folder", param, ctx)
         if not os.access(value, os.X_OK):

@@ -9,9 +9,13 @@ import click
 
 from turnctl.cli.command import Command
 from turnctl.cli.faults import tell_of_fault
+from turnctl.cli.folder import current
 from turnctl.cli.options import Duration, Folder, NewFile, Signal
 from turnctl.cli.status import Ending, ExitStatus
+from turnctl.cli.summary import remove as remove_summary
 from turnctl.cli.talk import complain
+from turnctl.errors import BadArgument
+from turnctl.processes.threads import is_thread_refused
 
 __all__ = ["run"]
 
@@ -48,6 +52,7 @@ _ELSEWHERE = {
     "--preserve-status": "it is not needed: without a stop the command's own status is the one that you get",
     "--foreground": "it is not needed: on a terminal the command has the foreground",
 }
+_EXHAUSTED = "this machine, or this user's limits (ulimit -u, ulimit -n), are exhausted"
 _HELP = """
     First Ctrl-C or SIGTERM: the command is asked to end, and killed after the grace. Second: killed now. Third:
     turnctl stops waiting and says what is left.
@@ -125,6 +130,12 @@ def run(
         raise click.UsageError("no command was given; say what to run, such as: turnctl run -- make test")
     if not command[0]:
         raise click.UsageError("the command is an empty word; is a variable in it not set?")
+    if summary is not None:
+        # one of an earlier run must not be taken for this one's, should ours never be written
+        try:
+            remove_summary(summary)
+        except BadArgument as error:
+            raise click.UsageError(f"--summary: {error}") from error
     # not before it is certain that something will be run: this loads everything
     from turnctl.cli.execute import Execution, NotStarted, Plan
 
@@ -132,25 +143,37 @@ def run(
     try:
         return execution.run()
     except NotStarted as refused:
-        return _not_started(refused.error, command, folder)
+        status, message, hint = _not_started(refused.error, command, folder)
+        complain(message, hint)
+        ending = Ending(status)
+        execution.write_not_started(ending, message)
+        return ending
     except Exception as error:
-        if isinstance(error, OSError) and not execution.is_started:
-            raise  # what the machine refuses is no fault of ours, and is told as what it is
-        tell_of_fault(error)
+        if not execution.is_started:
+            if isinstance(error, OSError):
+                raise  # what the machine refuses is no fault of ours, and is told as what it is
+            if is_thread_refused(error):
+                complain(f"could not start {command[0]}: no thread is to be had", _EXHAUSTED)
+                return Ending(ExitStatus.FAILED)
+        if is_thread_refused(error):
+            complain("turnctl could not go on: no thread is to be had", _EXHAUSTED)
+        else:
+            tell_of_fault(error)
         return Ending(ExitStatus.BUG if execution.is_started else ExitStatus.FAILED)
 
 
-def _not_started(error: OSError, command: tuple[str, ...], folder: str | None) -> Ending:
-    """Say why, and give the status that shells and ``env`` give for it."""
+def _not_started(error: OSError, command: tuple[str, ...], folder: str | None) -> tuple[ExitStatus, str, str]:
+    """Why, in words, and the status that shells and ``env`` give for it."""
     name = command[0]
     if error.errno in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
-        complain(f"could not start {name}: {error.strerror}", "this machine, or this user's limits, are exhausted")
-        return Ending(ExitStatus.FAILED)
+        return ExitStatus.FAILED, f"could not start {name}: {error.strerror}", _EXHAUSTED
     if isinstance(error, FileNotFoundError):
-        complain(*_not_found(name, command, folder))
-        return Ending(ExitStatus.NOT_FOUND)
-    complain(f"cannot execute {name}: {error.strerror}", _not_executable(error, name, folder))
-    return Ending(ExitStatus.NOT_EXECUTABLE)
+        return ExitStatus.NOT_FOUND, *_not_found(name, command, folder)
+    return (
+        ExitStatus.NOT_EXECUTABLE,
+        f"cannot execute {name}: {error.strerror}",
+        _not_executable(error, name, folder),
+    )
 
 
 def _not_found(name: str, command: tuple[str, ...], folder: str | None) -> tuple[str, str]:
@@ -162,7 +185,7 @@ def _not_found(name: str, command: tuple[str, ...], folder: str | None) -> tuple
     if len(command) == 1 and len(name.split()) > 1:
         return f"command not found: {name!r}", f"that is one word; leave the quotes off: turnctl run -- {name}"
     if os.sep in name:
-        return f"command not found: {name}", f"there is no such file, seen from {folder or os.getcwd()}"
+        return f"command not found: {name}", f"there is no such file, seen from {folder or current()}"
     return (
         f"command not found: {name}",
         f"no folder of PATH has it; a builtin or an alias of a shell needs the shell: turnctl run -- bash -c '{name}'",

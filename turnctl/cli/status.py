@@ -7,6 +7,8 @@ from collections.abc import Collection
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from turnctl.processes.signames import number_of
+
 if TYPE_CHECKING:
     from turnctl.records.report import TurnReport
     from turnctl.records.stops import StopRecord
@@ -75,4 +77,4 @@ def _signal_of(record: StopRecord) -> int | None:
         return None
     if record.reason == "Ctrl-C":
         return signal.SIGINT
-    return signal.Signals.__members__.get(record.reason)
+    return number_of(record.reason) if record.reason.startswith("SIG") else None

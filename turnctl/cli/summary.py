@@ -6,6 +6,7 @@ import os
 import stat
 from typing import Any
 
+from turnctl.cli.folder import gone_for
 from turnctl.errors import BadArgument
 
 __all__ = ["check", "remove", "write"]
@@ -20,7 +21,10 @@ def check(path: str) -> str:
         raise BadArgument("stdout belongs to the command, so the summary needs a file of its own")
     if not path:
         raise BadArgument("the name of the file is empty; is a variable in it not set?")
-    real = os.path.realpath(path)
+    try:
+        real = os.path.realpath(path)
+    except FileNotFoundError:
+        raise BadArgument(f"{path}{gone_for(path)}; give a path that begins with /") from None
     try:
         mode = os.stat(real).st_mode
     except FileNotFoundError:
@@ -48,11 +52,13 @@ def check(path: str) -> str:
 
 
 def remove(path: str) -> None:
-    """Take away what an earlier run has written there; where that is not possible it stays."""
+    """Take away what an earlier run has written there. Raises ``BadArgument`` where that is not possible."""
     try:
         os.unlink(path)
-    except OSError:
-        pass  # none there, or a folder that changed meanwhile, which ``write`` will tell of
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise BadArgument(f"{path}, of an earlier run, cannot be replaced: {error.strerror}") from None
 
 
 def write(path: str, values: dict[str, Any]) -> None:

@@ -4,11 +4,11 @@ record.
 
 from __future__ import annotations
 
-import signal
 from time import monotonic
 from typing import Literal
 
 from turnctl.processes.leader import Leader
+from turnctl.processes.signames import name_of
 from turnctl.processes.spec import Spec
 from turnctl.processes.table import Entry, Identity
 from turnctl.processes.tree import Reached
@@ -39,7 +39,7 @@ class Account:
     def sent(self, signum: int, reached: list[Reached]) -> None:
         """Note who a signal was sent to."""
         after = monotonic() - self.started_at
-        name = signal.Signals(signum).name
+        name = name_of(signum)
         self.signals += [SignalSent(name, after, scope, pid) for scope, pid in reached]
 
     def saw(self, members: list[Entry]) -> None:
@@ -102,7 +102,4 @@ def status_words(returncode: int | None) -> str:
         return "exit status not known"
     if returncode >= 0:
         return f"exit status {returncode}"
-    try:
-        return f"ended by {signal.Signals(-returncode).name}"
-    except ValueError:
-        return f"ended by signal {-returncode}"
+    return f"ended by {name_of(-returncode)}"

@@ -8,11 +8,14 @@ from typing import Any, Literal
 
 from turnctl.errors import BadArgument, CancelledError
 from turnctl.processes.failed import CommandFailed, CommandTimedOut
+from turnctl.processes.options import PopenOptions, RunOptions
 from turnctl.processes.output import Capture, Source
 from turnctl.processes.process import Process
+from turnctl.processes.scoped import scoped
 from turnctl.processes.spec import Args, Spec, Stream, Terminal, make_spec, read_stream
 from turnctl.processes.supervise import Supervision
 from turnctl.processes.text import Coding
+from turnctl.processes.unknown import refuse_unknown
 from turnctl.processes.unowned import Unowned
 from turnctl.records.process import Completed
 from turnctl.tokens.activities import Owner
@@ -47,6 +50,7 @@ def run(
     close_fds: bool = True,
     on_start: Callable[[int], None] | None = None,
     before_exec: Callable[[], None] | None = None,
+    **unknown: Any,
 ) -> Completed:
     """Run a command to its end and return what it wrote and how it ended. A checkpoint, also before the
     start.
@@ -70,7 +74,12 @@ def run(
     Raises what ``subprocess.run`` raises where a command cannot be started, ``BadArgument`` (a
     ``ValueError``) for one that could never be, ``CommandFailed`` and ``CommandTimedOut`` with
     ``check=True``. May be called from any thread; runs on the caller's.
+
+    A token below the owner's turn that is bound here, such as ``turn.child(timeout=...)``, stops it as well.
     """
+    refuse_unknown("run", unknown, RunOptions.__annotations__)
+    keeps_leftovers = not isinstance(owner, Unowned)
+    owner = scoped(owner)
     owner.check()
     if on_stop not in ("raise", "return"):
         raise BadArgument(f"unknown on_stop {on_stop!r}; use raise or return")
@@ -95,9 +104,7 @@ def run(
     )
     out = Capture() if spec.stdout == "pipe" else None
     err = Capture() if spec.stderr == "pipe" else None
-    supervision = Supervision(
-        spec, owner, stdout=out, stderr=err, stdin=source, keeps_leftovers=not isinstance(owner, Unowned)
-    )
+    supervision = Supervision(spec, owner, stdout=out, stderr=err, stdin=source, keeps_leftovers=keeps_leftovers)
     supervision.run()
     completed = _completed(supervision, out, err, coding)
     if supervision.interrupted:
@@ -135,6 +142,7 @@ def popen(
     close_fds: bool = True,
     on_start: Callable[[int], None] | None = None,
     before_exec: Callable[[], None] | None = None,
+    **unknown: Any,
 ) -> Process:
     """Start a command and return a handle to it; it is ended with its owner at the latest. A checkpoint.
 
@@ -142,7 +150,8 @@ def popen(
     supervised on a thread of its own, so a stop and the timeout reach it whatever the caller does. Blocks
     until it has been loaded. Raises as ``run`` does where it cannot be started.
     """
-    owner.check()
+    refuse_unknown("popen", unknown, PopenOptions.__annotations__)
+    scoped(owner).check()
     coding = _coding(text, encoding, errors)
     default = "pipe" if capture else "inherit"
     spec = make_spec(

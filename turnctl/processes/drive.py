@@ -109,6 +109,22 @@ class Driven:
         self._drive_here(self._go_on)
         self.join()
 
+    def end_by(self, ends_at: float) -> bool:
+        """Block until what was asked for has been carried out, or the monotonic time ``ends_at``; whether it has.
+
+        Needs no thread: what nobody drives is driven here.
+        """
+        self.wake()
+        if self.is_foreign or not self._driver.acquire(timeout=max(0.0, ends_at - monotonic())):
+            return False
+        try:
+            self._driving = threading.get_ident()
+            self._go_on()
+        finally:
+            self._driving = None
+            self._driver.release()
+        return True
+
     def wake(self) -> None:
         """Have a blocked loop look at what is wanted. Never blocks; safe in a signal handler."""
         if not self.is_foreign and self._wakeup is not None:

@@ -1,4 +1,4 @@
-"""The options of ``run`` and ``popen`` as types, for the functions that pass them on. Only type checkers read this."""
+"""The options of ``run`` and ``popen`` as types, for the functions that pass them on; and their names."""
 
 from __future__ import annotations
 

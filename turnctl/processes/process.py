@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 from turnctl.clock import parse_duration
 from turnctl.errors import TurnctlError
 from turnctl.processes.output import CHUNK, Source
+from turnctl.processes.scoped import scoped, watching
 from turnctl.processes.spec import Spec
 from turnctl.processes.supervise import Supervision
 from turnctl.processes.text import Coding, Lines
@@ -30,7 +31,8 @@ class Process:
     It ends with its owner at the latest, or when its ``with`` is left. ``for line in process`` gives the
     lines of its stdout as they come. Methods may be called from any thread, but each stream has one reader.
     Iterating, ``wait`` and ``write`` are checkpoints: a stop wakes and raises at once, while the command is
-    still being ended; the end of the turn waits for that.
+    still being ended; the end of the turn waits for that. A token below the turn (``turn.child(timeout=...)``) stops
+    the command if it was bound where that was started, and the checkpoints where it is bound now.
     """
 
     def __init__(self, spec: Spec, owner: Owner, coding: Coding | None) -> None:
@@ -43,7 +45,7 @@ class Process:
         self.stderr = self._lines() if spec.stderr == "pipe" else None
         self._supervision = Supervision(
             spec,
-            owner,
+            scoped(owner),
             stdout=self.stdout,
             stderr=self.stderr,
             stdin=self._source,
@@ -76,6 +78,14 @@ class Process:
         """
         return self.outcome().returncode
 
+    def poll(self) -> int | None:
+        """The status of the main process, or None while it runs, as ``subprocess`` has it.
+
+        Never blocks, not a checkpoint. None as well where the status of a process that has ended is not known: ask
+        ``outcome().exited``.
+        """
+        return self.returncode
+
     def outcome(self) -> ProcessOutcome:
         """What is known now. Never blocks, not a checkpoint."""
         found = self._supervision.outcome()
@@ -107,7 +117,7 @@ class Process:
             data = self._coding.encode(data)
         elif self._coding is not None:
             raise TypeError(f"write() was given {type(data).__name__}; with text=True give a str")
-        self._owner.check()
+        scoped(self._owner).check()
         if source.closing:
             raise TurnctlError(f"the stdin of {self!r} has been closed; nothing more can be written to it")
         if not source.is_broken:
@@ -138,7 +148,7 @@ class Process:
         """
         seconds = parse_duration(timeout, what="timeout", zero=True, none=True)
         self._refuse_in_fork()
-        self._owner.check()
+        scoped(self._owner).check()
         if not self._wait_until(lambda: self._is_over, seconds):
             raise subprocess.TimeoutExpired(self._cmd, seconds or 0.0)
         return self.returncode
@@ -179,9 +189,9 @@ class Process:
     def _wait_until(self, done: Callable[[], bool], timeout: float | None) -> bool:
         """Block until ``done()``, a stop, or the end of the time; whether it is done."""
         ends_at = None if timeout is None else monotonic() + timeout
-        with self._changed:
+        with watching(self._owner, self._notify) as owner, self._changed:
             while not done():
-                self._owner.check()
+                owner.check()
                 left = None if ends_at is None else ends_at - monotonic()
                 if left is not None and left <= 0:
                     return False

@@ -23,7 +23,7 @@ import signal
 from _thread import start_new_thread
 from typing import Literal
 
-from turnctl.processes.table import read_table
+from turnctl.processes.table import read_table, shows_us
 
 __all__ = ["NAME", "Reaction", "Sentinel", "helpers", "reaction"]
 
@@ -164,9 +164,9 @@ def reaction(group: int, signum: int) -> Reaction:
 
     One that blocks the signal may be waiting for it and counts as handling it, unless others ignore it: every fork
     blocks all signals for a moment. One that is stopped handles nothing. Helpers do not count. Where there is no
-    /proc to tell, it is ``caught``: not ours to decide.
+    /proc of ours to tell, it is ``caught``: not ours to decide.
     """
-    if not os.path.exists("/proc/self/status"):
+    if not shows_us():
         return "caught"
     bit = 1 << (signum - 1)
     is_ignored = is_blocked = False

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any, Literal, NamedTuple
 
 from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument
+from turnctl.processes.signames import number_of
 
 __all__ = ["Args", "Spec", "Stream", "Terminal", "make_spec", "read_stream"]
 
@@ -167,16 +167,17 @@ def _refuse_nul(item: str | bytes, what: str) -> None:
 
 
 def read_signal(given: int | str) -> int:
-    """The number of a signal that is given by name ("TERM", "SIGTERM") or number."""
-    try:
-        if isinstance(given, str):
-            name = given.upper()
-            return int(signal.Signals[name if name.startswith("SIG") else f"SIG{name}"])
-        return int(signal.Signals(given))
-    except (KeyError, ValueError):
+    """The number of a signal that is given by name ("TERM", "SIGTERM", "RTMIN+1") or number."""
+    if not isinstance(given, (int, str)):
+        raise TypeError(
+            f"stop_signal is {given!r}, of type {type(given).__name__}; give a name such as TERM, or a number"
+        )
+    number = number_of(given)
+    if number is None:
         raise BadArgument(
-            f"unknown stop_signal {given!r}; use a name such as TERM or INT, or a number of signal.Signals"
-        ) from None
+            f"unknown stop_signal {given!r}; use a name such as TERM, INT or RTMIN+1, or the number of a signal"
+        )
+    return number
 
 
 def read_stream(given: Stream, default: str, *, what: str, allowed: tuple[str, ...]) -> int | str:
@@ -186,16 +187,33 @@ def read_stream(given: Stream, default: str, *, what: str, allowed: tuple[str, .
     """
     if given is None:
         return default
-    if isinstance(given, str):
-        word: str = given
-    elif isinstance(given, int):
-        if given >= 0:
-            return given
+    choice = f"use one of {', '.join(allowed)}, or an open file or descriptor"
+    if isinstance(given, bool):
+        raise TypeError(f"{what}={given!r} is not possible; {choice}")
+    if isinstance(given, int) and given < 0:
         word = _NAMES_OF_NUMBERS.get(given, str(given))
+    elif isinstance(given, str):
+        word = given
     else:
-        return given.fileno()
+        return _descriptor(given, what, choice)
     if word not in allowed:
-        raise BadArgument(
-            f"{what}={given!r} is not possible here; use one of {', '.join(allowed)}, or an open file or descriptor"
-        )
+        raise BadArgument(f"{what}={given!r} is not possible here; {choice}")
     return word
+
+
+def _descriptor(given: Any, what: str, choice: str) -> int:
+    """The number of an open file, which has been looked at: a wrong one would be found in the child, and not named."""
+    if isinstance(given, int):
+        fd = given
+    elif callable(getattr(given, "fileno", None)):
+        try:
+            fd = given.fileno()
+        except (OSError, ValueError) as error:  # closed, or a file in memory
+            raise BadArgument(f"{what}={given!r} has no descriptor ({error}); {choice}") from error
+    else:
+        raise TypeError(f"{what} is {given!r}, of type {type(given).__name__}; {choice}")
+    try:
+        os.fstat(fd)
+    except (OSError, OverflowError, TypeError):
+        raise BadArgument(f"{what}={given!r} is no open descriptor; {choice}") from None
+    return int(fd)

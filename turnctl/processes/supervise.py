@@ -23,14 +23,16 @@ from time import monotonic
 
 from turnctl import points
 from turnctl.errors import TurnOver
+from turnctl.processes import leaving
 from turnctl.processes.account import Account
-from turnctl.processes.drive import Driven
+from turnctl.processes.demand import Demanded
 from turnctl.processes.ladder import Ladder
 from turnctl.processes.leader import Leader, reap_abandoned
 from turnctl.processes.output import Pump, Sink, Source
 from turnctl.processes.spawn import Started, start, undo
 from turnctl.processes.spec import Spec
 from turnctl.processes.table import Entry
+from turnctl.processes.threads import needing_threads
 from turnctl.processes.tree import Tree, is_still
 from turnctl.processes.undisturbed import Undisturbed
 from turnctl.records.process import ProcessOutcome
@@ -49,7 +51,7 @@ TRACED_PAUSE_S = 0.05
 LEFT_OVER = "still running when the command had ended"
 
 
-class Supervision(Driven):
+class Supervision(Demanded):
     """A command from admission to its end; also what its owner holds of it (``tokens.activities.Owned``)."""
 
     kind = "process"
@@ -65,12 +67,10 @@ class Supervision(Driven):
         keeps_leftovers: bool,
         changed: Callable[[], None] | None = None,
     ) -> None:
-        super().__init__()
-        self.spec = spec
+        super().__init__(spec, owner)
         self.account = Account(spec)
         #: a stop was seen before everything had ended
         self.interrupted = False
-        self._owner = owner
         self._sinks = (stdout, stderr)
         self._source = stdin
         self._keeps_leftovers = keeps_leftovers
@@ -79,7 +79,6 @@ class Supervision(Driven):
         self._deadline: float | None = None
         self._exited_at = 0.0
         self._taken_at_exit = 0
-        self._asked_at = 0.0
         self._is_due = False
         self._is_traced = False
         self._there: list[Entry] = []
@@ -104,7 +103,8 @@ class Supervision(Driven):
         """Start the command on this thread and supervise it on one of its own."""
         self._drive_here(self._start)
         try:
-            self._drive_in_background()
+            with needing_threads(self.name):
+                self._drive_in_background()
         except BaseException:
             self.end(monotonic)
             raise
@@ -130,19 +130,23 @@ class Supervision(Driven):
         quiet.begin()
         self._wakeup = Wakeup(bytewise=is_main())
         try:
+            leaving.enter(self)
             self._activity = self._owner.admit(self)
         except BaseException:
+            leaving.leave(self)
             self._wakeup.close()
             quiet.end()
             raise
         try:
             points.reach("processes.run.admitted")
-            self._unwatch = self._owner.watch(self._on_bell)
+            with needing_threads(self.name):
+                self._unwatch = self._owner.watch(self._on_bell)
             quiet.end()  # a signal that has come by now counts before the start
             quiet.begin()
             self._refuse_if_stopped()
             started = start(self.spec)
-            self._take_over(started, self._wakeup)
+            with needing_threads(self.name):
+                self._take_over(started, self._wakeup)
         except BaseException as error:
             if started is not None:
                 undo(started)
@@ -159,6 +163,7 @@ class Supervision(Driven):
 
     def _close_unstarted(self, error: BaseException) -> None:
         self.phase = "over"
+        leaving.leave(self)
         self._activity.close("failed", f"could not be started: {error}")
         self._unwatch()
         if self._wakeup is not None:
@@ -345,38 +350,19 @@ class Supervision(Driven):
         self.account.ended_at = monotonic()
         self._activity.close(*self.account.verdict(leader.returncode))
         self.phase = "over"
+        leaving.leave(self)
         if self._wakeup is not None:
             self._wakeup.close()
         self._tell()
         points.reach("processes.run.over")
 
-    # -- what is wanted --------------------------------------------------------------------------------------
+    def strike(self) -> None:
+        """Send KILL to the group although another thread drives: the last thing to do when the program ends."""
+        leader = self._leader
+        if leader is not None and self.phase != "over":
+            leader.signal_group(signal.SIGKILL)
 
-    def _is_stop_wanted(self) -> bool:
-        return self._asked or (self._owner.stop_wanted() and self._owner.held_until() is None)
-
-    def _sooner(self, *times: float | None) -> float | None:
-        """The earliest of the times, or the end of a shield that holds a stop back, if that is earlier."""
-        found = [at for at in times if at is not None]
-        if self._owner.stop_wanted():
-            held = self._owner.held_until()
-            if held is not None:
-                found.append(held)
-        return min(found, default=None)
-
-    def _kill_at(self) -> float:
-        grace = self._owner.grace_s if self.spec.grace_s is None else self.spec.grace_s
-        ends = [self._asked_at + grace, *(limit() for limit in self._limits)]
-        owners = self._owner.kill_at() if self._is_stop_wanted() else None
-        if owners is not None:
-            ends.append(owners)
-        return min(ends)
-
-    def _on_bell(self) -> None:
-        """Something about the owner's stop has changed. Runs on the owner's bridge thread."""
-        self.wake()
-        if self.phase == "left" and self._owner.stop_wanted():
-            self.ask()
+    # -- what others see --------------------------------------------------------------------------------------
 
     def _tell(self) -> None:
         if self._changed is not None:

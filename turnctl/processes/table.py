@@ -1,8 +1,9 @@
 """The process table: one reading of it, as entries that carry an identity.
 
 A pid alone names nobody: it is used again. ``(pid, start)`` is the identity that everything here goes by. On
-Linux the table is /proc, read as bytes; elsewhere psutil reads it. A reading is no proof of emptiness: a
-process that moves from pid to pid can pass it by.
+Linux the table is /proc, read as bytes; elsewhere psutil reads it. A /proc of another pid namespace is no table of
+ours, for psutil neither: there is none then. A reading is no proof of emptiness: a process that moves from pid to
+pid can pass it by.
 
 Where this program has no descriptor left to read with, reading raises ``OSError``: what cannot be read must
 not pass for what is not there.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import time
 from io import FileIO
 from typing import NamedTuple
@@ -25,6 +27,7 @@ __all__ = [
     "read_entry",
     "read_numbers",
     "read_table",
+    "shows_us",
     "started_at",
 ]
 
@@ -88,33 +91,54 @@ def parse(stat: bytes) -> Entry | None:
 _readable: tuple[int, bool] | None = None
 
 
-def _is_linux_table() -> bool:
-    """Whether /proc is there and shows *our* pids: one that was mounted for another namespace names
-    others.
+def shows_us() -> bool:
+    """Whether /proc is there and is of *our* pid namespace: one that was mounted for another names others.
+
+    The kernel writes a process's number in each namespace from that of the mount down to its own. A single one says
+    that the two are the same; that the numbers are equal does not, since they may be so by chance.
     """
     global _readable
     pid = os.getpid()
     if _readable is None or _readable[0] != pid:
-        try:
-            found = os.readlink("/proc/self") == str(pid)
-        except OSError:
-            found = False
-        _readable = (pid, found)
+        _readable = (pid, _is_of_our_namespace(pid))
     return _readable[1]
+
+
+def _is_of_our_namespace(pid: int) -> bool:
+    try:
+        if os.readlink("/proc/self") != str(pid):
+            return False
+    except OSError:
+        return False
+    status = _read("/proc/self/status")
+    if status is None:
+        return False
+    numbers = next((line.split()[1:] for line in status.splitlines() if line.startswith(b"NSpid:")), None)
+    # before Linux 4.1 it was not written
+    return numbers is None or numbers == [b"%d" % pid]
 
 
 def is_readable() -> bool:
     """Whether this machine lets us see its processes at all."""
-    if _is_linux_table():
+    if shows_us():
         return True
+    if not _is_for_psutil():
+        return False
     from turnctl.processes.elsewhere import available
 
     return available()
 
 
+def _is_for_psutil() -> bool:
+    """Whether psutil reads something else than the /proc that was refused."""
+    return sys.platform != "linux"
+
+
 def read_entry(pid: int) -> Entry | None:
     """The process that has this pid now, None if there is none or it cannot be seen."""
-    if not _is_linux_table():
+    if not shows_us():
+        if not _is_for_psutil():
+            return None
         from turnctl.processes import elsewhere
 
         return elsewhere.read_entry(pid)
@@ -124,7 +148,9 @@ def read_entry(pid: int) -> Entry | None:
 
 def read_table() -> dict[int, Entry]:
     """Every process that can be seen, by pid. Takes about 10 µs per process; does not block."""
-    if not _is_linux_table():
+    if not shows_us():
+        if not _is_for_psutil():
+            return {}
         from turnctl.processes import elsewhere
 
         return elsewhere.read_table()
@@ -152,6 +178,8 @@ def read_numbers(first: int, last: int) -> dict[int, Entry]:
 
 def has_living_thread(pid: int) -> bool:
     """Whether a thread of the process still runs, also when its main thread has ended."""
+    if not shows_us():
+        return False
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError as error:
@@ -167,7 +195,7 @@ def has_living_thread(pid: int) -> bool:
 
 def last_pid() -> int | None:
     """The number that was given out last to a process or thread; None where that is not known."""
-    if not _is_linux_table():
+    if not shows_us():
         return None
     text = _read("/proc/loadavg")
     try:
@@ -181,7 +209,7 @@ def last_pid() -> int | None:
 
 def started_at(entry: Entry) -> float:
     """When the process started, in seconds since the epoch, to about 10 ms."""
-    if not _is_linux_table():
+    if not shows_us():
         return entry.start
     age = time.clock_gettime(time.CLOCK_BOOTTIME) - entry.start / os.sysconf("SC_CLK_TCK")
     return time.time() - age

@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from turnctl.processes.scoped import scoped, watching
 from turnctl.tokens.activities import Owner
 
 __all__ = ["Coding", "Lines"]
@@ -100,21 +101,27 @@ class Lines:
 
     def __iter__(self) -> Iterator[str | bytes]:
         """The lines from here on. Each call goes on where the last one left off."""
-        check, ready = self._owner.check, self._ready
+        ready = self._ready
         while True:
             while ready:
-                check()
+                scoped(self._owner).check()
                 yield ready.popleft()
-            check()
-            if not self._refill():
+            with watching(self._owner, self._wake) as owner:
+                owner.check()
+                is_there = self._refill(owner)
+            if not is_there:
                 return
 
-    def _refill(self) -> bool:
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _refill(self, owner: Owner) -> bool:
         """Block until there are lines, or a stop to be checked for; False at the end of the stream."""
         is_held = False
         while not self._ready:
             with self._changed:
-                while not (self._fed or self._ended or (self._owner.stop_wanted() and not is_held)):
+                while not (self._fed or self._ended or (owner.stop_wanted() and not is_held)):
                     self._changed.wait()
                 data, self._fed = self._fed, bytearray()
                 ended = self._ended
@@ -123,7 +130,7 @@ class Lines:
             self._split(bytes(data), ended)
             if ended:
                 return bool(self._ready)
-            self._owner.check()
+            owner.check()
             # woken without data and not stopped: a shield holds the stop back
             is_held = not data
         return True

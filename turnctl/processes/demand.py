@@ -1,0 +1,53 @@
+"""What is wanted of a command that runs: whether it is to be ended, by when, and when to look again.
+
+Read by the loop that supervises it, each time anew. Three ask: the owner's stop, those who hold the command, and its
+own grace. Nothing here blocks or changes anything.
+"""
+
+from __future__ import annotations
+
+from turnctl.processes.drive import Driven
+from turnctl.processes.spec import Spec
+from turnctl.tokens.activities import Owner
+
+__all__ = ["Demanded"]
+
+
+class Demanded(Driven):
+    """The side of a supervised command that reads what others want of it."""
+
+    def __init__(self, spec: Spec, owner: Owner) -> None:
+        super().__init__()
+        self.spec = spec
+        self._owner = owner
+        self._asked_at = 0.0
+
+    @property
+    def grace_s(self) -> float:
+        """The seconds between asking and killing: the command's own, else its owner's."""
+        return self._owner.grace_s if self.spec.grace_s is None else self.spec.grace_s
+
+    def _is_stop_wanted(self) -> bool:
+        return self._asked or (self._owner.stop_wanted() and self._owner.held_until() is None)
+
+    def _sooner(self, *times: float | None) -> float | None:
+        """The earliest of the times, or the end of a shield that holds a stop back, if that is earlier."""
+        found = [at for at in times if at is not None]
+        if self._owner.stop_wanted():
+            held = self._owner.held_until()
+            if held is not None:
+                found.append(held)
+        return min(found, default=None)
+
+    def _kill_at(self) -> float:
+        ends = [self._asked_at + self.grace_s, *(limit() for limit in self._limits)]
+        owners = self._owner.kill_at() if self._is_stop_wanted() else None
+        if owners is not None:
+            ends.append(owners)
+        return min(ends)
+
+    def _on_bell(self) -> None:
+        """Something about the owner's stop has changed. Runs on the owner's bridge thread."""
+        self.wake()
+        if self.phase == "left" and self._owner.stop_wanted():
+            self.ask()

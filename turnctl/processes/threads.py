@@ -1,0 +1,26 @@
+"""The refusal of a thread: told as the exhausted limit that it is, as the refusal of a process is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from errno import EAGAIN
+
+__all__ = ["is_thread_refused", "needing_threads"]
+
+
+def is_thread_refused(error: BaseException) -> bool:
+    """Whether it says that the system gave no thread (not: that the program is ending)."""
+    return isinstance(error, RuntimeError) and "can't start new thread" in str(error)
+
+
+@contextmanager
+def needing_threads(what: str) -> Iterator[None]:
+    """Have a thread that is not to be had raise ``BlockingIOError``, as ``subprocess`` does for a process."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_thread_refused(error):
+            raise
+        text = "no thread is to be had; the limit of this user or machine on processes and threads is reached"
+        raise BlockingIOError(EAGAIN, f"{what}: {text} (ulimit -u)") from error
