@@ -9,6 +9,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from typing import Any
 
 import pytest
@@ -491,6 +492,28 @@ def test_turn_left_in_another_thread_binds_nothing_here() -> None:
     assert turnctl.current_token() is None
     turnctl.check()
     turnctl.sleep(0)
+
+
+def test_straggler_of_a_turn_that_was_left_is_still_stopped() -> None:
+    """A thread that carries the turn obeys its stop, also after the body has been left (promise 1)."""
+    go = threading.Event()
+    found: list[CancelledError] = []
+
+    def straggle() -> None:
+        go.wait(BOUND)
+        try:
+            turnctl.check()
+        except CancelledError as error:
+            found.append(error)
+
+    with turnctl.turn() as turn:
+        thread = threading.Thread(target=copy_context().run, args=(straggle,))
+        thread.start()
+        turn.stop("enough")
+    go.set()
+    thread.join(BOUND)
+
+    assert ["enough"] == [error.reason for error in found]
 
 
 def test_turn_ended_elsewhere_still_stops_its_frames() -> None:

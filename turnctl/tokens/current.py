@@ -34,7 +34,7 @@ def current_token() -> CancelToken | None:
     """The token that this frame has to obey, or None. Never blocks, not a checkpoint."""
     token = _get_bound()
     if token is not None:
-        return current_token() if token._due and _is_left() else token
+        return current_token() if token._due and _is_stranded() else token
     name = _get_session()
     if name is None:
         return None if adopter is None else adopter()
@@ -63,17 +63,17 @@ def check() -> None:
             if token is None:
                 return
     if token._due:
-        if _is_left():
+        if _is_stranded():
             check()
         else:
             token._attend()
 
 
-def _is_left() -> bool:
-    """Whether what was bound here belonged to a ``with`` that has been left, in another context; it is then unbound.
+def _is_stranded() -> bool:
+    """Whether what was bound here belonged to a ``with`` that has been left in another context; it is then unbound.
 
     A stopped turn would go on raising in this one, although no frame of it is here any more.
     """
-    from turnctl.tokens.scope import forget_left
+    from turnctl.tokens.scope import forget_stranded
 
-    return forget_left()
+    return forget_stranded()

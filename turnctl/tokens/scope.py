@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from _thread import get_ident
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from turnctl.tokens.core import TokenCore
     from turnctl.tokens.token import CancelToken
 
-__all__ = ["Binding", "bind", "forget_left", "join", "pin", "unbind", "unlink", "unpin"]
+__all__ = ["Binding", "bind", "forget_stranded", "join", "pin", "unbind", "unlink", "unpin"]
 
 
 def join(kid: TokenCore, parent: TokenCore) -> None:
@@ -79,7 +80,7 @@ def _unpin_if_idle(token: TokenCore) -> None:
 class Binding:
     """One token bound to a context, and what was bound there before."""
 
-    __slots__ = ("before", "is_live", "is_loose", "token")
+    __slots__ = ("before", "is_live", "is_loose", "is_stranded", "thread", "token")
 
     def __init__(self, token: CancelToken, before: Binding | None, *, is_loose: bool) -> None:
         self.token = token
@@ -87,15 +88,13 @@ class Binding:
         self.is_live = True
         # no ``with`` undoes it: it may be left behind
         self.is_loose = is_loose
+        # its ``with`` was left in another context, so that it could not be taken back in its own
+        self.is_stranded = False
+        self.thread = get_ident()
 
     @property
     def is_gone(self) -> bool:
         return not self.is_live or (self.is_loose and self.token.retired)
-
-    @property
-    def is_left(self) -> bool:
-        """Whether its ``with`` has been left: in this context or, as by a generator closed elsewhere, in another."""
-        return not self.is_live and not self.is_loose
 
 
 _innermost: ContextVar[Binding | None] = ContextVar("turnctl_binding", default=None)
@@ -124,6 +123,8 @@ def unbind(binding: Binding) -> None:
     binding.is_live = False
     if _innermost.get() is binding:
         _go_back(binding)
+    else:
+        binding.is_stranded = not binding.is_loose
 
 
 def _go_back(binding: Binding) -> None:
@@ -132,12 +133,14 @@ def _go_back(binding: Binding) -> None:
     bound.set(None if before is None else before.token)
 
 
-def forget_left() -> bool:
-    """Take back a binding whose ``with`` was left in another context, which could not be done there; whether there was
-    one. What a loose one binds stays: frames of a turn that somebody else ended may still run here.
+def forget_stranded() -> bool:
+    """Take back a binding whose ``with`` was left in another context; whether there was one.
+
+    Only on the thread that bound it: copies of its context, on threads of the turn, obey the token to their end. What
+    a loose one binds stays as well: frames of a turn that somebody else ended may still run here.
     """
     binding = _innermost.get()
-    if binding is None or not binding.is_left:
+    if binding is None or not binding.is_stranded or binding.thread != get_ident():
         return False
     _go_back(binding)
     return True
