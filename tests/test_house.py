@@ -48,7 +48,7 @@ LOWER = {
     FACE: FACES,
     "integrations": ALL,
     "cli": ALL,
-    "testing": GROUND | {FACE},
+    "testing": SIGNAL | {FACE},
     "__main__": frozenset({"cli"}),
 }
 #: What more type checkers may see: the errors carry values that they never make.

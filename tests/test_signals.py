@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 import threading
+import warnings
 
 import pytest
 from standins import Background, until
 
 import turnctl
 from turnctl.signals import stops
+from turnctl.testing import call_at
 
 
 def run_with_signals(body: str, *, presses: int = 1, bound: float = 20) -> tuple[int, str]:
@@ -211,6 +215,86 @@ def test_handling_off_the_main_thread_warns_and_does_nothing(monkeypatch: pytest
             return found.signals
 
     assert () == Background(handle).result()
+
+
+def test_runs_that_nest_are_counted_by_the_outermost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A storm of signals piles up no frames: a run inside a run is noted, and the outer one goes on with it (H4)."""
+    depths: list[int] = []
+
+    def depth() -> None:
+        frame, found = sys._getframe(), 0
+        while frame is not None:
+            found += frame.f_code.co_name == "_handle"
+            frame = frame.f_back  # type: ignore[assignment]
+        depths.append(found)
+
+    def again() -> None:
+        depth()
+        signal.raise_signal(signal.SIGINT)
+
+    with turnctl.handle_signals(), turnctl.turn() as turn:
+        with call_at("signals.handler.entered", again), call_at("signals.handler.entered", depth):
+            signal.raise_signal(signal.SIGINT)
+            turn.check()
+
+    assert [1, 1] == depths
+    assert "kill" == turn.token.level
+    assert not stops._runs
+    assert not stops._accounting
+
+
+def test_signals_that_an_event_loop_has_taken_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With our handler and our descriptor both gone no turn can be stopped: that is said once, with what to do."""
+    monkeypatch.setattr(stops, "_warned_taken", [])
+    before = signal.getsignal(signal.SIGINT)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, lambda: None)
+        try:
+            with pytest.warns(RuntimeWarning, match=r"SIGINT went to an event loop .*turn\.cancel"), turnctl.turn():
+                pass
+            with turnctl.turn() as turn:
+                turn.bridge_asyncio()
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+
+    try:
+        with turnctl.handle_signals():
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                with turnctl.turn():
+                    pass
+            asyncio.run(main())
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_bridge_tells_of_a_loop_that_has_taken_signals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The usual order: the turn began before the loop."""
+    monkeypatch.setattr(stops, "_warned_taken", [])
+    before = signal.getsignal(signal.SIGTERM)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, lambda: None)
+        try:
+            with pytest.warns(RuntimeWarning, match="SIGTERM went to an event loop"):
+                turn.bridge_asyncio()
+        finally:
+            loop.remove_signal_handler(signal.SIGTERM)
+
+    try:
+        with turnctl.handle_signals(), turnctl.turn() as turn:
+            asyncio.run(main())
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_raises_is_true_or_false() -> None:
+    """What reads like a no must not be taken for a yes."""
+    with pytest.raises(turnctl.BadArgument, match="True or False"):
+        turnctl.handle_signals(raises="no")  # type: ignore[arg-type]
 
 
 def test_handlers_are_put_back() -> None:

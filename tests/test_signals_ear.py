@@ -170,6 +170,31 @@ def test_two_signals_in_one_run_are_two_presses(place: Place) -> None:
     assert (1, [1, 2]) == (place.runs, place.done)
 
 
+def test_mark_that_is_left_over_takes_no_later_press(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run for two signals leaves a mark; a call by the host that comes later is a press all the same (N1)."""
+    monkeypatch.setattr("turnctl.signals.ear._LEFT_OVER_S", 0.0)
+    os.write(place.ear._write, bytes([signal.SIGUSR1]))  # of a signal that has no run of its own
+    place.settle()
+    press()
+    place.settle()
+    two = list(place.done)
+    place.handle(signal.SIGUSR1, None)
+
+    assert [1, 2] == two
+    assert [1, 2, 3] == place.done
+
+
+def test_run_that_follows_at_once_takes_its_mark(place: Place) -> None:
+    """A mark that is left may belong to a run that is about to begin: it is kept for a moment (N1)."""
+    os.write(place.ear._write, bytes([signal.SIGUSR1]))
+    place.settle()
+    press()
+    place.handle(signal.SIGUSR1, None)  # the run of the first one, late
+    place.settle()
+
+    assert [1, 2] == place.done
+
+
 def test_handler_that_nests_before_one_counts(place: Place) -> None:
     """A second signal that comes before the first is counted: both are, once each."""
     with call_at("signals.handler.entered", press):

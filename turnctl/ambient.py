@@ -76,8 +76,9 @@ def wait(thing: object, timeout: Timeout = None, *, on: threading.Condition | No
 def get(source: Gettable[T], timeout: Timeout = None) -> T:
     """Take the next item of a queue; ``queue.Empty`` when ``timeout`` (seconds or "30s") has passed.
 
-    A checkpoint that never loses an item: a stop is looked at first, and an item that was taken is returned. Polls
-    only for a foreign ``SimpleQueue`` (slices of 50 ms, named in the report); ``turnctl.SimpleQueue`` does not.
+    A checkpoint that never loses an item: a stop is looked at first, and an item that was taken is returned. A foreign
+    ``SimpleQueue``, and a queue class that is not known, is looked at every 50 ms, which the report says; a stop wakes
+    that too. ``turnctl.SimpleQueue`` wakes at once.
     """
     from turnctl.waiting.queues import get
 
@@ -99,7 +100,8 @@ def acquire(lock: Any, timeout: Timeout = None) -> bool:
 def as_completed(futures: Iterable[Future[T]], timeout: Timeout = None) -> Iterator[Future[T]]:
     """Give the futures as they complete; ``TimeoutError`` when ``timeout`` has passed since the first was asked for.
 
-    A checkpoint before each of them. A stop cancels no future: it only ends the waiting.
+    So the time begins with the loop and not with this call, as in the standard library. A checkpoint before each of
+    them. A stop cancels no future: it only ends the waiting.
     """
     from turnctl.waiting.futures import as_completed
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pty
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from time import monotonic
@@ -213,3 +215,18 @@ def test_closing_ends_every_sink_once_more(pipe: Callable[[], tuple[int, int]]) 
     assert (1, False) == (sink.ended, pump.is_reading)
     with pytest.raises(OSError, match="Bad file"):
         os.fstat(read)
+
+
+def test_host_that_dies_of_sigpipe_lives() -> None:
+    """A command that closes its stdin kills no host that has SIGPIPE at its default."""
+    program = """
+import signal, turnctl
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+with turnctl.turn() as turn:
+    for _ in range(5):
+        turn.run("exec <&-; sleep 0.05", shell=True, input=b"x" * 1_000_000)
+print("lives", signal.SIGPIPE in signal.sigpending())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+
+    assert (0, "lives False\n") == (done.returncode, done.stdout)

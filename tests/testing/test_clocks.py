@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from standins import BOUND, Background, until
 
-from turnctl import clock
+from turnctl import BadArgument, BadDuration, clock
 from turnctl.testing import FakeClock
 from turnctl.tokens.event import TurnEvent, park, release_all
 
@@ -160,6 +161,26 @@ def test_wait_goes_on_when_the_clock_is_put_away() -> None:
     assert running
     assert waiter.ended_at is not None
     assert waiter.ended_at - waiter.started_at < 4
+
+
+@pytest.mark.parametrize("span", [float("nan"), float("inf"), None, "5", -1, True])
+def test_time_that_is_no_span_is_refused(fake: FakeClock, span: Any) -> None:
+    """It says what is wrong and comes back; the clock stands where it stood."""
+    before = clock.monotonic()
+    with pytest.raises((BadArgument, BadDuration)):
+        fake.advance(span)
+    with pytest.raises(BadArgument):
+        fake.jump(span if span != -1 else float("-inf"))
+
+    assert before == clock.monotonic()
+
+
+def test_span_may_be_text(fake: FakeClock) -> None:
+    """As everywhere where a duration is asked for."""
+    before = clock.monotonic()
+    fake.advance("1m30s")
+
+    assert before + 90 == clock.monotonic()
 
 
 def test_starts_where_the_real_clock_stands() -> None:

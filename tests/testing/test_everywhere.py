@@ -13,6 +13,7 @@ import pytest
 from standins import until
 
 import turnctl
+from turnctl import BadArgument, BadDuration
 from turnctl.testing import Everywhere, Problem, everywhere, stop_everywhere
 
 History = list[dict[str, str]]
@@ -118,6 +119,65 @@ def test_swallowed_place_is_found() -> None:
     assert line(body, "next") in found.problems[0].text
     with pytest.raises(AssertionError, match="swallowed the stop and went on"):
         found.raise_if_any()
+
+
+def test_exit_that_swallows_is_found() -> None:
+    """Whoever ate it: a context manager too, though nothing in the source says that it does."""
+
+    class Eats:
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_: object) -> bool:
+            return True
+
+    def body(turn: turnctl.Turn) -> None:
+        with Eats():
+            turn.check()
+        turn.check()
+
+    assert ["swallowed"] == kinds(stop_everywhere(body))
+
+
+def test_stop_of_another_turn_that_comes_out_is_told() -> None:
+    """A ``CancelledError`` that belongs to no stop of this turn is an exception like any other."""
+    with turnctl.turn(inherit=False) as other:
+        other.cancel()
+
+    def body(turn: turnctl.Turn) -> None:
+        try:
+            turn.check()
+        except turnctl.CancelledError:
+            raise other.token._raised() from None
+
+    found = only(stop_everywhere(body))
+
+    assert "raised" == found.kind
+    assert "another turn" in found.text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"setup": 5},
+        {"check": 5},
+        {"limit": "x"},
+        {"limit": 0},
+        {"late_checkpoints": -1},
+        {"late_checkpoints": "x"},
+        {"late": None},
+        {"grace": "x"},
+        {"timeout": 0},
+    ],
+)
+def test_bad_arguments_are_refused(options: Any) -> None:
+    """Before anything is run, and by name."""
+    ran: list[object] = []
+    with pytest.raises((BadArgument, BadDuration), match=next(iter(options))):
+        stop_everywhere(ran.append, **options)
+    with pytest.raises(BadArgument, match="needs a function"):
+        stop_everywhere(5)  # type: ignore[arg-type]
+
+    assert [] == ran
 
 
 def test_late_place_is_found_by_time() -> None:

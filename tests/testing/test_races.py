@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from turnctl import points
+from turnctl import BadArgument, points
 from turnctl.testing import call_at, pause_at
 from turnctl.testing import races as module
 
@@ -127,6 +128,17 @@ def test_call_may_come_to_the_point_again() -> None:
     """What runs at a point may reach points itself, the same one too."""
     with call_at("here", lambda: points.reach("here")):
         points.reach("here")
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: pause_at(5), lambda: pause_at("x", thread="t"), lambda: call_at(5, int), lambda: call_at("x", 5)]
+)
+def test_bad_arguments_are_refused(make: Any) -> None:
+    """When the block begins, and not by never coming to the point."""
+    with pytest.raises(BadArgument):
+        make().__enter__()
+
+    assert points.hook is None
 
 
 def test_no_hook_without_a_block() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,9 @@ from standins import BOUND, Background, is_parked, until
 
 import turnctl
 from turnctl import BadArgument, BadDuration, CancelledError, TurnOver
+from turnctl.errors import TooManyAbandoned
 from turnctl.testing import FakeClock, call_at, pause_at
+from turnctl.waiting import abandoned
 from turnctl.waiting.asks import Question, Source, ask
 
 
@@ -291,6 +294,69 @@ def test_withdrawing_that_fails_does_not_hide_the_stop() -> None:
 
     assert isinstance(error, CancelledError)
     assert "OSError: no window" in str(activity_of(turn)[3])
+
+
+def test_stop_while_the_source_is_still_posting() -> None:
+    """The source may have shown it by then: it is withdrawn, and counts as cancelled, not as failed (Q3)."""
+
+    def stopped(_: Question) -> None:
+        turn.cancel()
+        turn.check()
+
+    window = Window(stopped)
+    with turnctl.turn() as turn:
+        turn.ask("go on?", window)
+    question = window.question
+
+    assert [(question.id, "cancelled")] == window.withdrawn
+    assert "the turn was stopped" in str(question.answer("yes").why)
+    assert ("ask", "go on?", "cancelled", None) == activity_of(turn)
+
+
+def test_checkpoint_in_withdraw_does_not_cut_it_short() -> None:
+    """Taking a question back is clean-up: no turn is bound in it (Q3)."""
+
+    class Checks(Window):
+        def withdraw(self, question: Question) -> None:
+            turnctl.check()
+            turnctl.sleep(0.001)
+            super().withdraw(question)
+
+    window = Checks(lambda _: turn.cancel())
+    with turnctl.turn() as turn:
+        turn.ask("go on?", window)
+
+    assert [(window.question.id, "cancelled")] == window.withdrawn
+
+
+def test_functions_that_do_not_come_back_in_time_are_counted() -> None:
+    """A loop that asks with a timeout is refused before it has piled up threads without end."""
+    go = threading.Event()
+    before = abandoned.set_limit(3)
+    asked_of: list[str] = []
+
+    def slow(prompt: str) -> None:
+        asked_of.append(prompt)
+        go.wait(BOUND)
+
+    try:
+        with turnctl.turn(grace=0.2) as turn:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                for number in range(3):
+                    with pytest.raises(TimeoutError):
+                        turn.ask(f"q{number}", slow, timeout=0.001)
+                with pytest.raises(TooManyAbandoned):
+                    turn.ask("q3", slow, timeout=0.001)
+            left = abandoned.count()
+            go.set()
+            assert until(lambda: abandoned.count() == 0)
+    finally:
+        go.set()
+        abandoned.set_limit(before)
+
+    assert 3 == left
+    assert "q3" not in asked_of
 
 
 def test_end_of_the_turn_withdraws_the_question() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
+import functools
 import gc
 import os
 import signal
@@ -140,11 +142,30 @@ def test_result_of_a_call_is_not_kept_by_its_turn() -> None:
         assert ref() is None
 
 
+async def a_coroutine() -> int:
+    return 1
+
+
+def a_generator() -> Iterator[int]:
+    yield 1
+
+
+async def an_async_generator() -> Any:
+    yield 1
+
+
 @pytest.mark.parametrize(
     ("args", "options", "words"),
     [
         ((3,), {}, "needs a function to call, not 3"),
         ((int,), {"abort": 3}, "abort must be a function without arguments or None, not 3"),
+        ((int,), {"interrupt": "no"}, "interrupt is True or False, not 'no'"),
+        ((int,), {"interrupt": None}, "interrupt is True or False, not None"),
+        ((a_coroutine,), {}, "only makes a coroutine"),
+        ((functools.partial(a_coroutine),), {}, "only makes a coroutine"),
+        ((a_generator,), {}, r"only makes a generator; use turn.stream\(fn\(...\)\)"),
+        ((functools.partial(a_generator),), {}, "only makes a generator"),
+        ((an_async_generator,), {}, "only makes a coroutine"),
         ((int,), {"prefer": "both"}, "unknown prefer 'both'; use cancel or result"),
     ],
 )
@@ -417,6 +438,97 @@ def test_abort_that_blocks_delays_nothing_further(blocking: Blocking) -> None:
     abort.gate.set()
     blocking.gate.set()
     assert until(lambda: abandoned.count() == 0)
+
+
+def test_abort_that_blocks_is_named_at_the_end(blocking: Blocking) -> None:
+    """Both threads are in the report, as long as they run."""
+    abort = Blocking()
+    with turnctl.turn(grace=0.05) as turn:
+        calling = started(turn, blocking, abort=abort)
+        turn.cancel()
+        assert isinstance(calling.error(), CancelledError)
+
+    assert 2 == len(turn.report.alive)
+    assert "thread abort of Blocking (" in turn.report.alive[1]
+    blocking.gate.set()
+    assert until(lambda: len(turn.report.alive) == 1)
+    assert "unproven" == turn.report.execution
+    abort.gate.set()
+    assert until(lambda: turn.report.alive == ())
+    assert "ended" == turn.report.execution
+
+
+def test_abort_that_blocks_holds_no_function_that_is_back(blocking: Blocking) -> None:
+    """The call raises at once; the abort is the turn's, whose end gives it the grace and names it."""
+    abort = Blocking()
+
+    def unblock() -> None:
+        blocking.gate.set()
+        abort()
+
+    with turnctl.turn(grace=60) as turn:
+        calling = started(turn, blocking, abort=unblock)
+        stopped_at = time.monotonic()
+        turn.cancel()
+        error = calling.error()
+
+        assert isinstance(error, CancelledError)
+        assert error.late is not None
+        assert "late" == error.late.value
+        assert calling.ended_at is not None
+        assert calling.ended_at - stopped_at < 1
+        turn.cancel(level="kill")  # the rest of the grace, at the end of the turn
+    called, aborting = turn.report.activities
+    assert ("cancelled", "abort", "abandoned") == (called.state, aborting.kind, aborting.state)
+    assert "thread abort of Blocking (" in turn.report.alive[0]
+    assert "unproven" == turn.report.execution
+    abort.gate.set()
+    assert until(lambda: turn.report.alive == ())
+
+
+def test_abort_that_takes_long_is_waited_for_by_the_turn(blocking: Blocking) -> None:
+    """One that comes back within the grace has ended with the turn."""
+    abort = Blocking()
+
+    def unblock() -> None:
+        blocking.gate.set()
+        abort()
+
+    with turnctl.turn(grace=60) as turn:
+        calling = started(turn, blocking, abort=unblock)
+        turn.cancel()
+        assert isinstance(calling.error(), CancelledError)
+        threading.Timer(0.05, abort.gate.set).start()
+
+    called, aborting = turn.report.activities
+    assert ("cancelled", "abort", "completed") == (called.state, aborting.kind, aborting.state)
+    assert ((), "ended") == (turn.report.alive, turn.report.execution)
+
+
+@pytest.mark.parametrize("by", ["caller", "end of the turn"])
+def test_strike_between_the_claim_and_the_abort(blocking: Blocking, by: str) -> None:
+    """A Ctrl-C as its thread is about to start leaves the abort to whoever comes next, once."""
+    aborted: list[int] = []
+
+    def abort() -> None:
+        aborted.append(1)
+        blocking.gate.set()
+
+    def strike() -> None:
+        raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt), turnctl.turn(grace=60) as turn:
+        with call_at("call.aborting", strike):
+            calling = started(turn, blocking, abort=abort)
+            if by == "caller":
+                turn.cancel()
+                assert isinstance(calling.error(), KeyboardInterrupt)
+                assert [] == aborted
+            turn.end()
+
+    assert isinstance(calling.error(), KeyboardInterrupt if by == "caller" else type(None))  # it has its value
+    assert [1] == aborted
+    assert "ended" == turn.report.execution
 
 
 def test_abort_runs_once_and_is_no_checkpoint(blocking: Blocking) -> None:

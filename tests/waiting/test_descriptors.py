@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from standins import Background, until
@@ -182,8 +183,27 @@ def test_closed_descriptor_is_refused(token: TurnToken, pair: tuple[socket.socke
     for at in (token, None):
         with pytest.raises(BadArgument, match="is closed"):
             select(at, [one, other])
-        with pytest.raises(OSError, match=f"descriptor {number} was closed"):
+        with pytest.raises(BadArgument, match=f"descriptor {number} is not open"):
             select(at, [number, other])
+
+
+@pytest.mark.parametrize(
+    ("fds", "write", "words"),
+    [
+        (None, (), "takes lists of descriptors, not NoneType"),
+        (3, (), "takes lists of descriptors, not int"),
+        ((), None, "takes lists of descriptors, not NoneType"),
+        ([2**31], (), "2147483648 is no descriptor"),
+        ([10**400], (), "is no descriptor"),
+        ((), [9999], "descriptor 9999 is not open and can never become ready"),
+        ([9999], (), "descriptor 9999 is not open and can never become ready"),
+    ],
+)
+def test_wrong_lists_are_refused(token: TurnToken, fds: Any, write: Any, words: str) -> None:
+    """Before anything is waited for."""
+    for at in (token, None):
+        with pytest.raises(BadArgument, match=words):
+            select(at, fds, write, 1)
 
 
 # -- the wake-up descriptor ---------------------------------------------------------------------------------------
@@ -224,7 +244,7 @@ def test_ring_writes_to_no_other_file() -> None:
     """A number that was closed while somebody is about to ring is kept from others until the ring is over."""
     wakeup = Wakeup()
     fd = wakeup.fd
-    held = wakeup._write  # what a ring holds while it writes
+    held = wakeup._ends  # what a ring holds while it writes
     wakeup.close()
     other = os.open("/dev/null", os.O_RDONLY)
     os.close(other)

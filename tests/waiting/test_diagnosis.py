@@ -9,7 +9,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,7 +17,7 @@ import pytest
 from standins import BOUND, Background, Thing, own, until
 
 import turnctl
-from turnctl import CancelledError
+from turnctl import BadArgument, CancelledError, CancelToken
 from turnctl.records.diagnosis import Diagnosis
 from turnctl.testing import FakeClock
 from turnctl.tokens.swallowing import swallowed_in_words
@@ -141,7 +141,122 @@ def test_who_catches_by_a_variable_is_not_guessed() -> None:
     assert found.swallowed_at is None
 
 
-@pytest.mark.parametrize("body", SWALLOWING)
+class Eats:
+    """A context manager whose exit takes every exception."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> bool:
+        return True
+
+
+def exit_on_one_line(turn: turnctl.Turn) -> None:
+    with Eats(): turn.check()  # noqa: E701  # fmt: skip  # swallowed
+    turn.check()  # next
+
+
+def exit_of_a_class(turn: turnctl.Turn) -> None:
+    with Eats():  # swallowed
+        turn.check()  # raised
+    turn.check()  # next
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        pass
+
+
+def exit_of_a_generator(turn: turnctl.Turn) -> None:
+    with quietly():  # swallowed
+        turn.check()  # raised
+        turn.check()
+    turn.check()  # next
+
+
+def exit_in_a_loop(turn: turnctl.Turn) -> None:
+    for _ in range(2):
+        with Eats():  # swallowed
+            turn.check()  # raised, next
+
+
+BY_EXIT = [exit_on_one_line, exit_of_a_class, exit_of_a_generator, exit_in_a_loop]
+
+
+@pytest.mark.parametrize("body", BY_EXIT)
+def test_exit_that_swallows_is_named_and_no_innocent(body: Callable[[turnctl.Turn], object]) -> None:
+    """An ``except`` further out, which the exception has never come to, is not blamed (S3)."""
+    with turnctl.turn() as turn:
+        turn.cancel("enough")
+        try:
+            body(turn)
+        except CancelledError:  # the innocent one
+            pass
+    (found,) = turn.diagnose().swallowed
+
+    assert place(body, "swallowed") == found.swallowed_at
+
+
+def kept(turn: turnctl.Turn) -> None:
+    """Catches, and keeps the exception: it is still there when the next checkpoint raises."""
+    held = []
+    try:
+        turn.check()  # raised
+    except BaseException as error:  # swallowed
+        held.append(error)
+    turn.check()  # next
+
+
+def handed_back(turn: turnctl.Turn) -> BaseException | None:
+    try:
+        turn.check()
+    except BaseException as error:  # swallowed
+        return error
+    return None
+
+
+def test_exception_that_lives_on_tells_who_caught_it() -> None:
+    """Its traceback ends with the function that has caught it; one that was returned is not laid on the caller."""
+    with turnctl.turn() as turn:
+        turn.cancel("enough")
+        kept(turn)
+    with turnctl.turn() as other:
+        other.cancel("enough")
+        handed_back(other)
+        other.check()
+
+    assert [place(kept, "swallowed")] == [one.swallowed_at for one in turn.diagnose().swallowed]
+    assert [place(handed_back, "swallowed")] == [one.swallowed_at for one in other.diagnose().swallowed]
+
+
+def test_token_that_is_just_being_made_is_no_matter() -> None:
+    """A thread may be in the midst of making a token when its stack is read."""
+    go = threading.Event()
+
+    def make() -> None:
+        half = CancelToken.__new__(CancelToken)
+        go.wait(BOUND)
+        del half
+
+    maker = Background(make)
+    with turnctl.turn() as turn:
+        assert until(lambda: maker.thread.ident is not None)
+        turn.diagnose()
+        go.set()
+        maker.result()
+
+    assert not maker.is_running
+
+
+def test_tracing_calls_only_what_can_be_called() -> None:
+    """Refused when it is asked for, not at the first checkpoint."""
+    with turnctl.turn() as turn, pytest.raises(BadArgument, match="needs a function"):
+        turn.trace_checkpoints(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("body", [*SWALLOWING, *BY_EXIT])
 def test_swallowed_stop_is_found(body: Callable[[turnctl.Turn], object]) -> None:
     """Whatever eats the stop, the next checkpoint raises, the turn ends cancelled, and the diagnosis has it (P6)."""
     turn = stopped(body)

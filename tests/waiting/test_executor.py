@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import functools
 import gc
 import threading
 import time
@@ -60,7 +61,7 @@ def test_threads_are_as_many_as_needed_and_no_more() -> None:
         none = threading.active_count() - before
         for _ in range(5):
             pool.submit(int).result()
-            assert until(lambda: pool._idle == 1)
+            assert until(lambda: len(pool._spare) == 1)
         one = threading.active_count() - before
         gate = threading.Barrier(3)
         futures = [pool.submit(gate.wait, BOUND) for _ in range(2)]
@@ -404,20 +405,129 @@ def test_late_kill_shortens_the_end_of_a_turn(go: threading.Event) -> None:
     assert ["abandoned"] == states(turn)
 
 
-def test_job_behind_the_sign_to_leave_is_not_forgotten(go: threading.Event) -> None:
-    """The last thread ends the futures of what was put back too late for it."""
-    with turnctl.turn() as turn:
+def test_shutdown_while_a_shield_keeps_jobs_from_being_dropped(
+    go: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs are never out of the queue while somebody looks at them, so the last thread leaves none behind (X1)."""
+    real = Job.is_shielded
+    looked: list[None] = []
+    futures: list[Any] = []
+
+    def look(job: Job) -> bool:
+        if threading.current_thread().name.startswith("turnctl-bridge") and not looked:
+            looked.append(None)
+            go.set()
+            pool.shutdown(wait=False)
+            until(lambda: len(pool._left) == 1)
+        return real(job)
+
+    monkeypatch.setattr(Job, "is_shielded", look)
+    with turnctl.turn() as turn, turn.shield("5s"):
         pool = turn.executor(1)
         pool.submit(go.wait, BOUND)
+        futures = [pool.submit(int) for _ in range(3)]
+        turn.cancel()
+        done = until(lambda: all(future.done() for future in futures))
+
+    assert [None] == looked
+    assert done
+    assert ["completed"] * 4 == states(turn)
+
+
+def test_jobs_left_under_a_shield_end_with_the_turn(go: threading.Event) -> None:
+    """A shield holds until the grace is over; what has not begun by then is dropped, not left open (X6)."""
+    with turnctl.turn(grace=0.1) as turn, turn.shield("5s"):
+        pool = turn.executor(1)
+        pool.submit(go.wait, BOUND)
+        future = pool.submit(int)
+        turn.cancel()
+
+    assert turn.is_over
+    assert future.cancelled()
+
+
+def test_end_drops_what_a_slow_callback_of_the_stop_has_not(go: threading.Event) -> None:
+    """All futures are done when the turn is over, also while the bridge thread stands between two of them (X1, X6)."""
+    with pause_at("executor.dropping") as held:
+        with turnctl.turn(grace=0.2) as turn:
+            pool = turn.executor(1)
+            pool.submit(go.wait, BOUND)
+            futures = [pool.submit(int) for _ in range(20)]
+            turn.cancel()
+            assert held.reached.wait(BOUND)
+        open_now = [future for future in futures if not future.done()]
+        held.release()
+
+    assert [] == open_now
+
+
+def test_many_jobs_are_dropped_in_little_time(go: threading.Event) -> None:
+    """Dropping costs each job the same, however many there are, and the report blames no callback for it."""
+    with turnctl.turn(grace=5) as turn:
+        pool = turn.executor(1)
+        pool.submit(go.wait, BOUND)
+        futures = [pool.submit(int) for _ in range(25_000)]
+        began = time.monotonic()
+        turn.cancel()
+        go.set()
+    took = time.monotonic() - began
+
+    assert all(future.done() for future in futures)
+    assert took < 5
+    assert "callback" not in str(turn.report)
+
+
+def test_shutdown_is_not_fooled_by_an_ident_used_again(go: threading.Event) -> None:
+    """Idents are used again; who shuts down is taken for a worker only if it is one (X4)."""
+    with turnctl.turn() as turn:
+        pool = turn.executor(2)
+        job = pool.submit(go.wait, BOUND)
+        pool.submit(int).result()
         pool.shutdown(wait=False)
-        job = Job(turn, "executor", (int, (), {}))
-        job.activity = turn.activities.admit("job", "int", job)
-        future = job.future
-        assert future is not None
-        pool._queue.put(job)
+        assert until(lambda: len(pool._left) == 1)
+        (gone,) = pool._left
+        gone.join()
+
+        def close() -> bool:
+            gone._ident = threading.get_ident()
+            pool.shutdown(wait=True)
+            return job.done()
+
+        closer = Background(close)
+        assert until(lambda: pool._waiters or not closer.is_running)
         go.set()
 
-        assert until(future.done)
+        assert closer.result()
+
+
+def test_submit_that_nests_in_a_submit_upsets_no_count() -> None:
+    """A finalizer or handler submits between two steps of a submit: no thread too many, and none thought idle (X5)."""
+    nested: list[Any] = []
+    with turnctl.turn() as turn, turn.executor(2) as pool:
+        pool.submit(int).result()
+        assert until(lambda: len(pool._spare) == 1)
+        gate = threading.Barrier(3)
+        with call_at("executor.counting", lambda: nested.append(pool.submit(gate.wait, BOUND))):
+            futures = [pool.submit(int), pool.submit(int), *nested]
+        nested.append(pool.submit(gate.wait, BOUND))
+        gate.wait(BOUND)  # two jobs that have to run at the same time
+        for future in [*futures, *nested]:
+            future.result(BOUND)
+        threads = len(pool._threads)
+
+    assert 2 == threads
+
+
+def test_partial_of_a_coroutine_function_is_refused() -> None:
+    """Calling it would only make a coroutine that nobody awaits, as a job and as a callback."""
+
+    async def coroutine() -> None: ...
+
+    with turnctl.turn() as turn, turn.executor(1) as pool:
+        with pytest.raises(BadArgument, match="plain function"):
+            pool.submit(functools.partial(coroutine))
+        with pytest.raises(BadArgument, match="plain function"):
+            turn.on_cancel(functools.partial(coroutine))  # type: ignore[arg-type]
 
 
 def test_workers_are_started_in_an_empty_context(monkeypatch: pytest.MonkeyPatch) -> None:

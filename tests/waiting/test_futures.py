@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -93,7 +94,7 @@ def test_future_that_is_done_between_hanging_up_and_looking(token: TurnToken) ->
 
 
 def test_time_is_over_for_the_rest(token: TurnToken) -> None:
-    """The time counts from the call; those that are done come all the same."""
+    """Those that are done come all the same."""
     first, second = made(2)
     first.set_result(1)
     giving = as_completed(token, [first, second], "50ms")
@@ -104,6 +105,30 @@ def test_time_is_over_for_the_rest(token: TurnToken) -> None:
 
     assert first is given
     assert time.monotonic() - begun < 1.5
+
+
+def test_time_begins_with_the_first_that_is_asked_for(token: TurnToken) -> None:
+    """As in the standard library: what passes between the call and the loop does not count."""
+    (future,) = made(1)
+    giving = as_completed(token, [future], 0.2)
+    theirs = concurrent.futures.as_completed([future], 0.2)
+    time.sleep(0.3)
+    waiters = [Background(lambda one=one: next(iter(one))) for one in (giving, theirs)]  # type: ignore[misc]
+    assert is_parked(token._grow().waiters)
+    future.set_result(1)
+
+    assert [future, future] == [waiter.result() for waiter in waiters]
+
+
+@pytest.mark.parametrize("what", [None, 1, Future()])
+def test_what_is_no_list_of_futures_is_refused(token: TurnToken, what: Any) -> None:
+    """At the call, not at the first item."""
+    with pytest.raises(BadArgument, match=r"takes an iterable of futures, not .*; give a list"):
+        as_completed(token, what)
+    with pytest.raises(BadArgument, match=r"takes concurrent.futures.Future objects, not"):
+        as_completed(token, [what if what is None else Future])
+    with pytest.raises(BadArgument, match="cannot wait for the class Future"):
+        wait(token, Future)
 
 
 @pytest.mark.parametrize("leave", [lambda g: g.close(), lambda g: None], ids=["closed", "dropped"])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import queue
 import select
 import socket
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,13 +30,20 @@ def _short_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call, "_THROWS", (0.05, 0.1, 0.1))
 
 
+class Gate(threading.Event):
+    """An event whose ``is_set`` is code of the user's, which may be interrupted."""
+
+    def is_set(self) -> bool:
+        return self._flag  # type: ignore[attr-defined, no-any-return]
+
+
 class Spinning:
     """A function that runs Python code for ever, until it is interrupted or let go."""
 
     def __init__(self, around: Callable[[], Any] = contextlib.nullcontext) -> None:
         self.around = around
         self.inside = threading.Event()
-        self.gate = threading.Event()
+        self.gate = Gate()
         self.seen: list[BaseException] = []
         self.cleaned = False
         self.rounds = 0
@@ -183,7 +192,7 @@ def test_function_in_c_is_never_interrupted(let_go: list[threading.Event]) -> No
 
 def test_shield_in_the_function_holds_it_off(let_go: list[threading.Event]) -> None:
     """Under ``turnctl.shield`` the function is not struck; after it, it is."""
-    leave = threading.Event()
+    leave = Gate()
     fn = Spinning()
     let_go += [fn.gate, leave]
     after: list[bool] = []
@@ -214,7 +223,7 @@ def test_shield_in_the_function_holds_it_off(let_go: list[threading.Event]) -> N
 
 def test_struck_function_may_clean_up(let_go: list[threading.Event]) -> None:
     """While it handles the stop it is not struck again, however long that takes."""
-    rest = threading.Event()
+    rest = Gate()
     inside = threading.Event()
     seen: list[str] = []
     let_go.append(rest)
@@ -246,7 +255,7 @@ def test_struck_function_may_clean_up(let_go: list[threading.Event]) -> None:
 
 def test_swallowed_interruption_is_repeated_and_named(let_go: list[threading.Event]) -> None:
     """A bounded number of times; then it is said to be uncooperative and left behind."""
-    gate, inside = threading.Event(), threading.Event()
+    gate, inside = Gate(), threading.Event()
     let_go.append(gate)
     swallowed: list[BaseException] = []
 
@@ -277,7 +286,7 @@ def test_swallowed_interruption_is_repeated_and_named(let_go: list[threading.Eve
 @pytest.mark.parametrize("place", ["wait", "callback", "finalizer", "nested call"])
 def test_own_frames_and_finalizers_are_spared(let_go: list[threading.Event], place: str) -> None:
     """Not in a wait of turnctl's, not in a function that one of turnctl's calls, not in ``__del__``."""
-    gate, inside = threading.Event(), threading.Event()
+    gate, inside = Gate(), threading.Event()
     let_go.append(gate)
     other = turnctl.turn(inherit=False)
     other.begin()
@@ -413,8 +422,216 @@ def test_throws_at_every_moment(let_go: list[threading.Event]) -> None:
             turn.cancel()
             error = calling.error()
 
+            if isinstance(error, CancelledError):  # or the function was faster than the stop
+                assert error.late is not None
+                assert error.late.wait(BOUND)
+            else:
+                assert error is None
+        assert entered == left
+        assert error.late.error is not None or error.late.value == 3000
+
+
+# -- where nobody may be struck ---------------------------------------------------------------------------------------
+
+
+def spin_until(gate: threading.Event, inside: threading.Event) -> None:
+    inside.set()
+    while not gate.is_set():
+        pass
+
+
+def dropped_generator(gate: threading.Event, inside: threading.Event) -> None:
+    def source() -> Iterator[int]:
+        try:
+            yield 1
+        finally:
+            spin_until(gate, inside)
+
+    for _ in source():
+        break
+
+
+def dropped_deaf_generator(gate: threading.Event, inside: threading.Event) -> None:
+    def source() -> Iterator[int]:
+        try:
+            yield 1
+        except GeneratorExit:
+            pass
+        spin_until(gate, inside)
+
+    items = source()
+    next(items)
+    del items
+
+
+def closed_generator(gate: threading.Event, inside: threading.Event) -> None:
+    def source() -> Iterator[int]:
+        try:
+            yield 1
+        finally:
+            try:
+                raise KeyError
+            except KeyError:
+                spin_until(gate, inside)
+
+    items = source()
+    next(items)
+    items.close()  # type: ignore[attr-defined]
+
+
+def dropped_coroutine(gate: threading.Event, inside: threading.Event) -> None:
+    class Pending:
+        def __await__(self) -> Iterator[int]:
+            yield 1
+
+    async def work() -> None:
+        try:
+            await Pending()  # type: ignore[misc]
+        finally:
+            spin_until(gate, inside)
+
+    coroutine = work()
+    coroutine.send(None)
+    del coroutine
+
+
+class Thing:
+    """May be referred to weakly."""
+
+
+def weak_callback(gate: threading.Event, inside: threading.Event) -> None:
+    thing = Thing()
+    ref = weakref.ref(thing, lambda _: spin_until(gate, inside))
+    del thing
+    assert ref() is None
+
+
+def weak_finalize(gate: threading.Event, inside: threading.Event) -> None:
+    thing = Thing()
+    weakref.finalize(thing, spin_until, gate, inside)
+    del thing
+
+
+def library(gate: threading.Event, inside: threading.Event) -> None:
+    source: queue.Queue[int] = queue.Queue()
+    threading.Thread(target=lambda: (gate.wait(BOUND), source.put(1)), daemon=True).start()
+    inside.set()
+    source.get()
+
+
+@pytest.mark.parametrize(
+    ("work", "why"),
+    [
+        (dropped_generator, "closing a generator"),
+        (dropped_deaf_generator, "in a finalizer"),
+        (closed_generator, "closing a generator"),
+        (dropped_coroutine, "closing a generator"),
+        (weak_callback, "in a finalizer"),
+        (weak_finalize, "in a finalizer"),
+        (library, "in code of the standard library"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_nobody_is_struck_there(
+    let_go: list[threading.Event],
+    monkeypatch: pytest.MonkeyPatch,
+    work: Callable[[threading.Event, threading.Event], None],
+    why: str,
+) -> None:
+    """In a finalizer of any kind, in a generator that is closed, in the standard library; the account says which."""
+    ignored: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", ignored.append)
+    gate, inside = Gate(), threading.Event()
+    let_go.append(gate)
+    with turnctl.turn(grace=0) as turn:
+        calling = Background(lambda: turn.call(work, gate, inside, interrupt=True))
+        assert inside.wait(BOUND)
+        assert until(lambda: work is not library or "in wait" in "".join(turn.activities.all()[0].owned.alive()))  # type: ignore[union-attr]
+        turn.cancel()
+        error = calling.error()
+    gate.set()
+
+    assert isinstance(error, CancelledError)
+    (found,) = turn.report.activities
+    assert "could not be interrupted: when last looked at, it " in str(found.detail)
+    assert why in str(found.detail)
+    assert error.late is not None
+    assert error.late.wait(BOUND)
+    assert ([], None) == (ignored, error.late.error)
+
+
+def test_throw_that_a_finalizer_eats_is_repeated(
+    let_go: list[threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that fall into finalizers that are not to be told from calls are noticed and do not count."""
+    monkeypatch.setattr(call, "_THROWS", (0.5, 0.5, 0.5))
+    ignored: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", ignored.append)
+    gate, inside = Gate(), threading.Event()
+    let_go.append(gate)
+    eaten: list[str] = []
+
+    class Dropped:
+        def __init__(self) -> None:
+            self.ref = weakref.ref(self, lambda _: (spin_until(gate, inside), eaten.append("not struck")))
+
+    def drop() -> None:
+        local = Dropped()
+        held.append(local.ref)
+
+    held: list[Any] = []
+
+    def work() -> None:
+        for _ in range(5):
+            drop()  # its local goes as it returns, which looks like a call
+        eaten.append("went on")
+        spin_until(gate, inside)
+
+    with turnctl.turn(grace=0) as turn:
+        calling = Background(lambda: turn.call(work, interrupt=True))
+        assert inside.wait(BOUND)
+        turn.cancel()
+        error = calling.error()
+    gate.set()
+
+    assert isinstance(error, CancelledError)
+    assert error.late is not None
+    assert isinstance(error.late.error, Interrupted)
+    assert (["went on"], [], ignored.append) == (eaten, ignored, sys.unraisablehook)
+    (found,) = turn.report.activities
+    assert ("cancelled", "was interrupted") == (found.state, found.detail)
+
+
+@pytest.mark.switchinterval
+def test_queue_of_an_interrupted_call_can_still_be_used(
+    let_go: list[threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lock is left free by every interruption, wherever it fell."""
+    monkeypatch.setattr(call, "_THROWS", (0.5, 0.5, 0.5))
+    struck = 0
+    for round_ in range(12):
+        source: queue.Queue[int] = queue.Queue()
+        gate, inside = Gate(), threading.Event()
+        let_go.append(gate)
+
+        def work(
+            source: queue.Queue[int] = source, gate: threading.Event = gate, inside: threading.Event = inside
+        ) -> None:
+            inside.set()
+            while not gate.is_set():
+                source.put(1)
+                source.get()
+
+        with turnctl.turn(grace=0.001 * (round_ % 5)) as turn:
+            calling = Background(lambda turn=turn, work=work: turn.call(work, interrupt=True))  # type: ignore[misc]
+            assert inside.wait(BOUND)
+            turn.cancel()
+            error = calling.error()
+            gate.set()
             assert isinstance(error, CancelledError)
             assert error.late is not None
             assert error.late.wait(BOUND)
-        assert entered == left
-        assert error.late.error is not None or error.late.value == 3000
+            struck += isinstance(error.late.error, Interrupted)
+
+        assert source.mutex.acquire(timeout=BOUND)
+    assert struck > 3, struck

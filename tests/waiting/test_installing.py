@@ -155,6 +155,24 @@ def test_our_own_threads_carry_nothing() -> None:
     assert {"nobody"} == set(seen)
 
 
+def test_name_like_ours_makes_no_thread_ours() -> None:
+    """Ours are told by who starts them, not by how they are called (I3)."""
+    seen: list[object] = []
+    with install(threads=True), turnctl.turn() as turn:
+        thread = threading.Thread(target=lambda: seen.append(turnctl.current_turn()), name="turnctl-mine")
+        thread.start()
+        thread.join()
+
+    assert [turn] == seen
+
+
+@pytest.mark.parametrize("options", [{"threads": "no"}, {"single_turn": 1}, {"threads": True, "http": "x"}])
+def test_only_true_and_false_are_taken(options: Any) -> None:
+    """What reads like a no must not be taken for a yes."""
+    with pytest.raises(BadArgument, match="True or False"):
+        install(**options)
+
+
 def test_thread_that_cannot_start_is_as_before() -> None:
     """The errors are Python's own, and no trace of ours stays on the thread."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -275,6 +277,36 @@ def test_without_a_token_it_is_input(pipe: Pipe) -> None:
     pipe.type("line\n")
 
     assert "line" == lines.read_line(None, "> ")
+
+
+def test_closed_descriptor_is_told_as_input_tells_it() -> None:
+    """Not mistaken for the descriptor that we wait on, which gets its number."""
+    program = (
+        "import os, turnctl\nos.close(0)\nwith turnctl.turn(grace=1) as turn:\n"
+        " try: turn.input()\n except OSError as error: print(error.errno)\n"
+    )
+    child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=BOUND, check=False)
+
+    assert (f"{errno.EBADF}\n", 0) == (child.stdout, child.returncode), child.stderr
+
+
+def test_line_ends_are_those_of_the_stream() -> None:
+    """What Python makes for standard input translates none, so a carriage return stays, as with the builtin."""
+    program = "import turnctl\nwith turnctl.turn() as turn:\n print(ascii([turn.input(), input(), turn.input()]))\n"
+    child = subprocess.run(
+        [sys.executable, "-c", program], input=b"1\r\n2\r\n3\r\n", capture_output=True, timeout=BOUND, check=False
+    )
+
+    assert (b"['1\\r', '2\\r', '3\\r']\n", 0) == (child.stdout, child.returncode), child.stderr
+
+
+def test_prompt_may_be_anything(pipe: Pipe, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is shown as ``str()`` has it, as with the builtin."""
+    pipe.type("yes\n")
+    with turnctl.turn() as turn:
+        got = turn.input(5)  # type: ignore[arg-type]
+
+    assert ("yes", "5") == (got, capsys.readouterr().out)
 
 
 def test_closed_input_is_told_as_input_tells_it(pipe: Pipe) -> None:

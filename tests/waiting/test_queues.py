@@ -15,7 +15,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from standins import Background, is_parked, until
+from standins import BOUND, Background, is_parked, until
 
 import turnctl
 from turnctl import BadArgument, BadDuration, CancelledError
@@ -120,6 +120,94 @@ def test_queue_whose_waiters_cannot_be_joined(token: TurnToken) -> None:
     source.put(1)
 
     assert 1 == waiter.result()
+
+
+class Recording(queue.SimpleQueue):  # type: ignore[type-arg]
+    """Remembers how it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[bool, float | None]] = []
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        self.asked.append((block, timeout))
+        return super().get(block, timeout)
+
+
+class Mailbox:
+    """A class of somebody's, with such a queue inside."""
+
+    def __init__(self) -> None:
+        self.inner = Recording()
+        self.put, self.get, self.get_nowait = self.inner.put, self.inner.get, self.inner.get_nowait
+
+
+@pytest.mark.parametrize("make", [Recording, Mailbox])
+@pytest.mark.parametrize("timeout", [None, 0, 0.12, BOUND])
+@pytest.mark.parametrize("in_turn", [True, False])
+def test_foreign_simple_queue_is_never_asked_for_a_time(make: Any, timeout: float | None, in_turn: bool) -> None:
+    """Its timed ``get`` may wait for ever when several take from it, so it is only looked at."""
+    source = make()
+    asked = source.asked if isinstance(source, Recording) else source.inner.asked
+    token = TurnToken("t1") if in_turn else None
+    waiter = Background(get, token, source, timeout)
+    if timeout is None or timeout == BOUND:
+        assert not until(lambda: not waiter.is_running, within=0.12)
+        source.put(1)
+        found = waiter.result()
+    else:
+        found = None
+        assert isinstance(waiter.error(), queue.Empty)
+
+    assert (None if timeout in (0, 0.12) else 1) == found
+    assert [] == [one for one in asked if one[1] is not None]
+
+
+def test_stop_ends_a_look_at_a_foreign_simple_queue_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slice is a wait of ours: nobody waits for its end."""
+    monkeypatch.setattr("turnctl.waiting.slices.SLICE_S", 60.0)
+    source: Any = queue.SimpleQueue()
+    with turnctl.turn() as turn:
+        waiter = Background(turn.get, source)
+        assert is_parked(turn.token._grow().waiters)
+        turn.cancel()
+
+        assert isinstance(waiter.error(), CancelledError)
+    assert ["waited for _queue.SimpleQueue in slices"] == [note[:39] for note in turn.report.notes]
+
+
+@pytest.mark.switchinterval
+def test_getters_of_a_foreign_simple_queue_all_come_back() -> None:
+    """Many of them, with short times, on one queue: a stop ends each."""
+    source: Any = queue.SimpleQueue()
+    token = TurnToken("t1")
+    got: list[int] = []
+
+    def take() -> None:
+        while True:
+            try:
+                got.append(get(token, source, 0.001))
+            except queue.Empty:
+                pass
+
+    takers = [Background(take) for _ in range(8)]
+    for item in range(2000):
+        source.put(item)
+        if source.qsize() > 20:
+            time.sleep(0.001)
+    token.cancel()
+    errors = [taker.error() for taker in takers]
+    while not source.empty():
+        got.append(source.get_nowait())
+
+    assert [CancelledError] * 8 == [type(error) for error in errors]
+    assert list(range(2000)) == sorted(got)
+
+
+@pytest.mark.parametrize("thing", [queue.Queue, queue.SimpleQueue, SimpleQueue])
+def test_class_of_a_queue_is_refused(token: TurnToken, thing: Any) -> None:
+    """Nobody has put anything into it."""
+    with pytest.raises(BadArgument, match=r"get\(\) needs a queue, not the class .*; make one"):
+        get(token, thing)
 
 
 @pytest.mark.parametrize("thing", [[], {}, 5, object(), asyncio.Queue(), multiprocessing.get_context("fork").Lock()])

@@ -6,6 +6,7 @@ import contextlib
 import contextvars
 import gc
 import itertools
+import os
 import signal
 import socket
 import sqlite3
@@ -497,7 +498,7 @@ def test_close_that_blocks_delays_nothing_further() -> None:
         turn.cancel()
 
         assert isinstance(looping.error(), CancelledError)
-    assert any("thread wait" in name or "lambda" in name for name in turn.report.alive)
+    assert any("thread close of Source" in name for name in turn.report.alive)
     gate.set()
     source.gate.set()
     assert until(lambda: turn.report.alive == ())
@@ -652,15 +653,18 @@ def test_dropped_while_next_is_blocked() -> None:
 
         assert 1 == len(source.closed)
         assert until(lambda: not turn.report.open_activities)
-    assert "failed" == only_activity(turn).state
+    record = only_activity(turn)
+    assert "completed" == record.state
+    assert str(record.detail).startswith("left before its end; ")
+    assert str(record.detail).endswith("; the source then raised ConnectionError: cut")
 
 
 def test_never_started_stream_is_closed() -> None:
     """One that is made and forgotten, or made and left to the turn."""
-    for hold in (True, False):
+    for hold, ahead in itertools.product((True, False), (0, 256)):
         source = Source(1)
         with turnctl.turn() as turn:
-            items = turn.stream(source)
+            items = turn.stream(source, ahead=ahead)
             if not hold:
                 del items
                 assert 1 == len(source.closed)
@@ -769,3 +773,237 @@ def test_ready_thing_is_given_whole(items: Any) -> None:
     whole, cut = turn.report.activities
     assert ("completed", tuple(items)) == (whole.state, whole.received)
     assert (("cancelled", 301) if len(items) > 300 else ("completed", len(items))) == (cut.state, cut.given)
+
+
+# -- closed by somebody else ------------------------------------------------------------------------------------------
+
+
+def test_error_of_a_source_that_was_left_is_no_failure() -> None:
+    """A loop that is left closes its source, which raises by that: it was left, and what it raised is kept."""
+    source = Source(1, 2, blocks=True)
+    with turnctl.turn(grace=60) as turn:
+        with turn.stream(source, source.shut) as items:
+            for item in items:
+                if item == 2:
+                    assert source.blocked.wait(BOUND)
+                    break
+
+    record = only_activity(turn)
+    expected = "left before its end; 2 received; the source then raised ConnectionError: cut"
+    assert ("completed", expected, "ended") == (record.state, record.detail, turn.report.execution)
+
+
+def test_loop_that_another_thread_closes_ends(ahead: int) -> None:
+    """``close`` from elsewhere unblocks ``next``; the loop just ends, whatever the source raises by it."""
+    source = Source(1, blocks=True)
+    with turnctl.turn(grace=60) as turn:
+        items = turn.stream(source, source.shut, ahead=ahead)
+        looping = Background(lambda: list(items))
+        assert source.blocked.wait(BOUND)
+        assert until(lambda: only_activity(turn).given == 1)
+        items.close()
+
+        assert [1] == looping.result()
+        assert 1 == len(source.closed)
+    assert "completed" == only_activity(turn).state
+    assert "left before its end; 1 received" in str(only_activity(turn).detail)
+
+
+def test_loop_that_another_thread_closes_waits_for_nothing() -> None:
+    """Without a ``close`` that unblocks the source the loop ends all the same; the source is closed later."""
+    source = Source(1, blocks=True)
+    with turnctl.turn(grace=60) as turn:
+        items = turn.stream(source)
+        looping = Background(lambda: list(items))
+        assert source.blocked.wait(BOUND)
+        assert until(lambda: only_activity(turn).given == 1)
+        items.close()
+
+        assert [1] == looping.result()
+        assert [] == source.closed
+        source.gate.set()
+    assert 1 == len(source.closed)
+
+
+def test_turn_that_ends_unblocks_its_loop(ahead: int) -> None:
+    """The end of the turn closes the source; the loop on another thread gets ``TurnOver``, from the source's error."""
+    source = Source(1, blocks=True)
+    with turnctl.turn(grace=60) as turn:
+        looping = Background(lambda: list(turn.stream(source, source.shut, ahead=ahead)))
+        assert source.blocked.wait(BOUND)
+    error = looping.error()
+
+    assert isinstance(error, TurnOver)
+    assert "ConnectionError('cut')" == repr(error.__cause__)
+    assert (1, "ended") == (len(source.closed), turn.report.execution)
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_turn_that_ends_around_a_source_that_does_not_come_back(ahead: int, closes: bool) -> None:
+    """It is named; a loop beside a reader is told all the same."""
+    source = Source(1, blocks=True)
+    with turnctl.turn(grace=0.05) as turn:
+        looping = Background(
+            lambda: list(turn.stream(source, (lambda: source.closed.append(1)) if closes else None, ahead=ahead))
+        )
+        assert source.blocked.wait(BOUND)
+        assert until(lambda: only_activity(turn).given == 1)
+    alive = turn.report.alive
+    if ahead:
+        assert isinstance(looping.error(), TurnOver)
+    source.gate.set()
+
+    assert isinstance(looping.error(), TurnOver)
+    assert "Source" in alive[0]
+    assert "abandoned" == only_activity(turn).state
+    assert until(lambda: turn.report.alive == ())
+    assert 1 == len(source.closed)
+
+
+def test_next_that_begins_as_the_stream_is_closed() -> None:
+    """With ``ahead=0``: closed before it has begun, the source is not asked; there is no moment in between."""
+    for round_ in range(200):
+        source = Source(blocks=True)
+        with turnctl.turn(grace=60) as turn:
+            items = turn.stream(source, source.shut, ahead=0)
+            looping = Background(lambda items=items: list(items))  # type: ignore[misc]
+            if round_ % 2:
+                time.sleep(0.0001 * (round_ % 7))
+            items.close()
+
+            assert [] == looping.result()
+            assert 1 == len(source.closed)
+
+
+def test_next_is_not_begun_on_a_closed_source() -> None:
+    """With ``ahead=0``: closed by another thread as ``next`` is on its way to the source, which it then never asks."""
+    source = Source(1, 2)
+    with turnctl.turn(grace=60) as turn:
+        items = turn.stream(source, source.shut, ahead=0)
+        assert 1 == next(items)
+        with call_at("stream.asking", lambda: Background(items.close).result()):
+            assert [] == list(items)
+
+    assert (1, 1) == (source.asked, len(source.closed))
+
+
+def test_strike_between_the_claim_and_the_close() -> None:
+    """A Ctrl-C as the thread that closes is about to start leaves the close to whoever comes next."""
+    source = Source(1, blocks=True)
+    with turnctl.turn(grace=60) as turn:
+        items = turn.stream(source, source.shut)
+        next(items)
+        assert source.blocked.wait(BOUND)
+        with call_at("stream.closing", lambda: (_ for _ in ()).throw(KeyboardInterrupt)):
+            with pytest.raises(KeyboardInterrupt):
+                items.close()
+        assert [] == source.closed
+        items.close()
+
+        assert 1 == len(source.closed)
+
+
+@pytest.mark.parametrize("way", ["break", "close", "exhaustion"])
+def test_generator_that_is_deaf_is_closed_once(ahead: int, way: str) -> None:
+    """One that goes on after ``GeneratorExit`` is told once, and the report says so."""
+    told: list[int] = []
+
+    def source() -> Iterator[int]:
+        number = 0
+        while number < 600:
+            try:
+                yield number
+            except GeneratorExit:
+                told.append(number)
+                if len(told) == 2:
+                    return  # by the collector, when the test is over
+            number += 1
+
+    made = source()
+    with turnctl.turn() as turn:
+        with turn.stream(made, ahead=ahead) as items:
+            for number in items:
+                if number == 3 and way == "break":
+                    break
+                if number == 3 and way == "close":
+                    items.close()
+
+    assert (0 if way == "exhaustion" else 1) == len(told)
+    notes = [note for note in turn.report.notes if "ignored GeneratorExit" in note]
+    assert len(told) == len(notes)
+
+
+# -- two at once, and forks -------------------------------------------------------------------------------------------
+
+
+def test_two_threads_at_once_are_refused(ahead: int) -> None:
+    """While one waits for an item the other gets an error, and takes nothing from it."""
+    source = Source(1, blocks=True)
+    with turnctl.turn(grace=60) as turn:
+        items = turn.stream(source, source.shut, ahead=ahead)
+        assert 1 == next(items)
+        looping = Background(lambda: next(items, "over"))
+        assert source.blocked.wait(BOUND)
+        assert until(lambda: items._busy)
+        with pytest.raises(RuntimeError, match="stream Source is being asked for an item already; it serves one loop"):
+            next(items)
+        items.close()
+
+        assert "over" == looping.result()
+
+
+@pytest.mark.switchinterval
+def test_two_threads_never_get_the_same_item() -> None:
+    """Whatever happens, each item is given to one of them."""
+    with turnctl.turn() as turn:
+        items = turn.stream(iter(range(20000)))
+        found: list[list[int]] = [[], []]
+
+        def take(into: list[int]) -> None:
+            while True:
+                try:
+                    into.append(next(items))
+                except StopIteration:
+                    return
+                except RuntimeError:
+                    time.sleep(0)
+
+        takers = [Background(take, one) for one in found]
+        for taker in takers:
+            taker.result()
+
+    assert list(range(20000)) == sorted(found[0] + found[1])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # beside a thread, which is what is tested
+@pytest.mark.parametrize("how", ["next", "close", "drop"])
+def test_forked_child_leaves_the_stream_alone(ahead: int, how: str) -> None:
+    """In the child it raises, and neither closing nor dropping it touches the source; in the parent it goes on."""
+    source = Source(*range(20))
+    read, write = os.pipe()
+    with turnctl.turn() as turn:
+        items: Any = turn.stream(source, lambda: os.write(write, b"closed "), ahead=ahead)
+        assert (0, 1) == (next(items), next(items))
+        pid = os.fork()
+        if pid == 0:  # pragma: no cover - in the child
+            try:
+                if how == "next":
+                    next(items)
+                elif how == "close":
+                    items.close()
+                    list(items)
+                del items
+                gc.collect(0)
+            except RuntimeError as error:
+                os.write(write, str(error)[:45].encode())
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        rest = list(items)
+    os.close(write)
+    with open(read, "rb") as file:
+        said = file.read()
+
+    assert list(range(2, 20)) == rest
+    expected = b"" if how == "drop" else b"stream Source belongs to the process that thi"
+    assert expected + b"closed " == said or said == b"closed " + expected

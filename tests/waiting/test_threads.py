@@ -538,6 +538,26 @@ def test_source_is_closed_when_the_iterator_is() -> None:
     assert not file.closed
 
 
+def test_source_is_closed_though_nothing_was_asked_for() -> None:
+    """Closing the iterator before its first item closes a source that has begun elsewhere, in the turn's context."""
+    closed: list[bool] = []
+
+    def items() -> Iterator[int]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            closed.append(turnctl.current_turn() is turn)
+
+    with turnctl.turn() as turn:
+        source = items()
+        next(source)
+        iterator = turn.iterate(source)
+        iterator.close()  # type: ignore[attr-defined]
+
+    assert [True] == closed
+
+
 def test_what_cannot_be_iterated_is_refused() -> None:
     """A misuse is told at once, not with the first item."""
     with turnctl.turn() as turn, pytest.raises(BadArgument, match="iterate over"):

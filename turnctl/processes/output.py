@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import os
 import select
+import signal
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
@@ -220,7 +221,7 @@ class Pump:
             if part is None:
                 source.give_up()  # woken without anything to write: the far end is closed
             else:
-                source.took(os.write(fd, part))
+                source.took(_write(fd, part))
         except BlockingIOError:
             return
         except OSError:
@@ -264,3 +265,18 @@ class Pump:
             self._close(fd)
         for fd in list(self._watched):
             self.unwatch(fd)
+
+
+def _write(fd: int, data: bytes | memoryview) -> int:
+    """``os.write``; one to a pipe that nobody reads any more is an error also for hosts that die of SIGPIPE."""
+    if signal.getsignal(signal.SIGPIPE) is not signal.SIG_DFL:
+        return os.write(fd, data)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})
+    try:
+        return os.write(fd, data)
+    except BrokenPipeError:
+        if signal.SIGPIPE not in before:
+            signal.sigtimedwait({signal.SIGPIPE}, 0)  # ours, sent to this thread by that write
+        raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -6,7 +6,8 @@ descriptor is written to by the C handler at once; a thread of ours reads it and
 Invariants
   N1  While our descriptor is set, each signal is one byte, and the kernel gives each byte to one reader. Bytes are
       what is counted; a run of the handler only reads those that are left. Of two signals that one run stands for,
-      both are counted.
+      both are counted. The mark (N2) of the second is then left over: one that was there when the last run ended,
+      and still is ``_LEFT_OVER_S`` later, has no run of its own to come and counts for none.
   N2  A byte that was read leaves a mark, and a run of the handler takes one. A run that finds none waits a moment for
       a byte that is late: another thread may have taken the signal and not have written yet. If none comes there is
       none, and the run is what is counted: the host called the handler, or the descriptor was not ours.
@@ -44,6 +45,7 @@ __all__ = ["Ear", "Order", "Placed"]
 
 _LATE_MS = 10  # how long a byte may come after the handler that runs for it (N2)
 _JUST_BEFORE_S = 0.05  # how long a byte may have been read before the host took the descriptor (N3)
+_LEFT_OVER_S = 0.2  # how long a run may follow the run before it, where two signals came in one go (N1)
 _JOIN_S = 1.0
 
 
@@ -80,8 +82,10 @@ class Ear:
         self._thread: threading.Thread | None = None
         self._is_closing = False
         self._is_forking = False
+        self._is_set = False  # whether our descriptor was set, or could be, when it was last looked at
         self._inbox: deque[bytes] = deque()
         self._marks: dict[int, deque[float]] = {}
+        self._runs: dict[int, float] = {}  # when the last run of a handler ended
         self._passes_on: dict[int, bool] = {}
         self._orders: list[Order] = []
 
@@ -129,11 +133,13 @@ class Ear:
             return True  # before the hooks of the fork: the turns are the parent's
         try:
             with self._lock:
+                self._forget_left_over(number)
                 if not self._is_counted(number):
                     self._enter(number, place)
                 is_due = self._passes_on.get(number, False)
         finally:
             self._carry_out()
+            self._runs[number] = monotonic()
         return is_due
 
     def _is_counted(self, number: int) -> bool:
@@ -153,6 +159,13 @@ class Ear:
         except IndexError:
             return False
         return True  # N2
+
+    def _forget_left_over(self, number: int) -> None:
+        ended = self._runs.get(number, 0.0)
+        marks = self._marks.get(number)
+        if marks and monotonic() - ended >= _LEFT_OVER_S:
+            while marks and marks[0] <= ended:
+                marks.popleft()
 
     def _await_late(self) -> None:
         poll = select.poll()  # one of its own: a handler that nests here polls too
@@ -213,13 +226,13 @@ class Ear:
 
     # -- the descriptor ---------------------------------------------------------------------------------------
 
-    def rearm(self) -> None:
-        """Set our descriptor if none is set; nothing off the main thread. Never blocks."""
+    def rearm(self) -> bool:
+        """Set our descriptor if none is set; nothing off the main thread. Whether it is set. Never blocks."""
         if threading.get_ident() != threading.main_thread().ident or self._is_closing:
-            return
+            return False
         if self._thread is None:
             self._open()
-        self._claim()
+        return self._claim() or self._is_set
 
     def _claim(self) -> bool:
         """Set our descriptor if none is set; whether it was ours already."""
@@ -229,6 +242,7 @@ class Ear:
             before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         except ValueError:
             return False  # not the main thread: the host calls our handler by itself
+        self._is_set = before in (self._write, -1)
         if before == self._write:
             return True
         if before != -1:
@@ -287,7 +301,7 @@ class Ear:
 
     def _shut(self) -> None:
         with self._lock:
-            fds = (self._read, self._write)
+            fds = (self._write, self._read)  # this end first: nothing is ever written to a pipe without a reader
             self._read = self._write = -1
         for fd in fds:
             if fd >= 0:
@@ -308,7 +322,7 @@ class Ear:
 
     def in_child(self) -> None:
         """In the child: let everything of the parent's go."""
-        fds = {self._read, self._write} - {-1}
+        fds = [fd for fd in (self._write, self._read) if fd >= 0]
         if fds:
             now = signal.set_wakeup_fd(-1)
             if now not in (self._write, -1):

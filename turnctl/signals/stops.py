@@ -16,6 +16,8 @@ Invariants
       ours, the checkpoint there raises by itself. Raising is needed all the same, since a ``time.sleep(60)`` or an
       ``input()`` in the user's code goes on after a handler that returns.
   H3  What is taken out of the middle is closed over: nobody passes on to a handler that is gone.
+  H4  While a run of a handler counts, a run that nests in it on the same thread only notes that it was: the outer one
+      goes on with it, and raises or passes on when it has counted them all. So a storm of signals piles up no runs.
 
 Not promised: that the previous handler of a third press runs while the main thread is in C code.
 """
@@ -32,6 +34,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Literal, Self
 
+from turnctl import points
 from turnctl.errors import BadArgument
 from turnctl.signals.ear import Ear, Placed
 from turnctl.tokens import registry
@@ -47,8 +50,13 @@ Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 
 _stack: list[SignalStops] = []
 _ears: list[Ear] = []  # one while anything is in place
+_runs: dict[int, list[tuple[SignalStops, int]]] = {}  # by thread: runs of a handler that are to be counted (H4)
+_accounting: dict[int, None] = {}
 _counters: dict[str, Iterator[int]] = {}  # by turn id; ``next`` is atomic, so handlers may nest
 _warned: list[None] = []
+_warned_taken: list[None] = []
+#: whose handlers do nothing themselves and leave all to who reads the wake-up descriptor
+_DEAF = ("asyncio.unix_events",)
 
 
 class _Press:
@@ -101,7 +109,7 @@ class SignalStops:
         try:
             if not _ears:
                 _ears.append(Ear(_place))
-                registry.on_begin.append(_ears[0].rearm)
+                registry.on_begin.append(_look_again)
             for number in self._before:
                 signal.signal(number, self._handle)
         except ValueError:
@@ -137,7 +145,7 @@ class SignalStops:
         if not _stack:
             while _ears:
                 ear = _ears.pop()
-                registry.on_begin.remove(ear.rearm)
+                registry.on_begin.remove(_look_again)
                 ear.close()
             _counters.clear()
 
@@ -175,11 +183,31 @@ class SignalStops:
         """Called once for each press that stops something, before it does; on any thread, under no lock."""
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        ear = _ears[0] if _ears and self in _stack else None
-        if ear is None or ear.account(number, self._place):
-            self.pass_on(number, frame)
-        else:
-            self._raise_into(number, frame)
+        me = threading.get_ident()
+        runs = _runs.setdefault(me, [])
+        runs.append((self, number))
+        points.reach("signals.handler.running")
+        passed_on: list[tuple[SignalStops, int]] = []
+        met: dict[int, SignalStops] = {}
+        while runs:
+            if me in _accounting:
+                return  # H4: the run below this one goes on with it
+            _accounting[me] = None
+            try:
+                while runs:
+                    stops, signum = runs.pop(0)
+                    ear = _ears[0] if _ears and stops in _stack else None
+                    if ear is None or ear.account(signum, stops._place):
+                        passed_on.append((stops, signum))
+                    else:
+                        met[signum] = stops
+            finally:
+                _accounting.pop(me, None)
+        _runs.pop(me, None)
+        for stops, signum in passed_on:
+            stops.pass_on(signum, frame)
+        for signum, stops in met.items():
+            stops._raise_into(signum, frame)
 
     def _raise_into(self, number: int, frame: FrameType | None) -> None:
         token = bound.get()
@@ -213,6 +241,32 @@ def _place(number: int) -> Placed | None:
         if number in stops._before:
             return stops._place(number)
     return None
+
+
+def _look_again() -> None:
+    """Set our descriptor if none is set, and say so if signals have been taken from us. For ``registry.on_begin``."""
+    for ear in _ears:
+        if not ear.rearm() and threading.current_thread() is threading.main_thread():
+            _warn_if_taken()
+
+
+def _warn_if_taken() -> None:
+    if _warned_taken:
+        return
+    taken = []
+    for number in dict.fromkeys(n for stops in _stack for n in stops._before):
+        now = signal.getsignal(number)
+        if not isinstance(getattr(now, "__self__", None), SignalStops) and getattr(now, "__module__", "") in _DEAF:
+            taken.append(signal.Signals(number).name)
+    if taken:
+        _warned_taken.append(None)
+        warnings.warn(
+            f"{' and '.join(taken)} went to an event loop after turnctl.handle_signals(), with the wake-up descriptor: "
+            "no turn is stopped by it any more; call turn.cancel() in the handler that was given to the loop, or use "
+            "turn.bridge_asyncio() and leave the signal to handle_signals()",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _count(targets: list[TurnCore]) -> Iterator[tuple[TurnCore, int]]:
@@ -261,11 +315,18 @@ def handle_signals(turn: TurnCore | None = None, *, raises: bool = True) -> Sign
     the user's own code and bound to a stopped turn, the handler raises ``CancelledError`` there, with the same risk
     to a foreign ``with lock`` as Python's own Ctrl-C; ``raises=False`` turns that off. An event loop that sets a
     wake-up descriptor of its own keeps it; until the next turn begins on the main thread after that, the stop is
-    made when the main thread next executes Python code. Off the main thread it warns once and does nothing; in a
+    made when the main thread next executes Python code. One that sets a *handler* as well, as asyncio's
+    ``loop.add_signal_handler`` does, has that signal for itself: no turn is stopped by it, unless that handler calls
+    ``turn.cancel()``; the next turn that begins there, and ``bridge_asyncio``, warn of it once. An asyncio
+    loop logs a ``CancelledError`` that the handler raises into one of its callbacks as "Exception in callback", and
+    goes on: the turn is stopped all the same, so have the loop wait for ``turn.bridge_asyncio()``, or give
+    ``raises=False``. Off the main thread it warns once and does nothing; in a
     Jupyter kernel it does nothing, the kernel's interrupt stops the turn. May be nested. Never blocks.
     """
     if turn is not None and not isinstance(turn, TurnCore):
         raise BadArgument(f"handle_signals() takes a turn, or nothing for all of them, not {turn!r}")
+    if raises is not True and raises is not False:
+        raise BadArgument(f"raises of handle_signals() is True or False, not {raises!r}")
     return SignalStops(turn, raises=raises)
 
 

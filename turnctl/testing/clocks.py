@@ -14,7 +14,6 @@ computes or waits for something else has done all that it is going to do.
 from __future__ import annotations
 
 import math
-import sys
 import threading
 import time
 from _thread import LockType
@@ -22,6 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from turnctl import clock
+from turnctl.errors import BadArgument
+from turnctl.tokens.sites import frame_of
 
 __all__ = ["FakeClock"]
 
@@ -87,17 +88,21 @@ class FakeClock:
 
     # -- moving it --------------------------------------------------------------------------------------------
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, seconds: float | str) -> None:
         """Let time pass on both clocks, and end what is due on the way, in the order of the due times.
+
+        ``seconds`` may be text as "5m". Raises ``BadDuration`` for what is no finite span.
 
         Before it returns, deadlines that have passed have stopped their turns, and each thread that was woken waits
         again, has ended, stands still in something else, or has run on for ``patience`` seconds of real time. A
         thread that was only about to begin its wait is not known yet: see ``wait_for_sleepers``.
         """
-        if seconds < 0:
-            raise ValueError(f"time does not go back by {-seconds} s; use jump() to set the wall clock")
-        target = self._monotonic + seconds
-        wall_at_target = self._wall + seconds
+        if isinstance(seconds, (int, float)) and seconds < 0:
+            raise BadArgument(f"time does not go back by {-seconds} s; use jump() to set the wall clock")
+        span = clock.parse_duration(seconds, what="advance() by", zero=True)
+        assert span is not None
+        target = self._monotonic + span
+        wall_at_target = self._wall + span
         self.settle()
         while True:
             with self._changed:
@@ -118,6 +123,8 @@ class FakeClock:
 
     def jump(self, seconds: float) -> None:
         """Set the wall clock forward or back, as an administrator or a time server does. Wakes nobody."""
+        if type(seconds) not in (int, float) or not math.isfinite(seconds):
+            raise BadArgument(f"jump() needs a finite number of seconds, not {seconds!r}")
         self._wall += seconds
 
     def settle(self) -> bool:
@@ -158,7 +165,7 @@ class FakeClock:
         still_since = _real_monotonic()
         with self._changed:
             while not any(s.ident == sleeper.ident for s in self._sleepers):
-                frame = sys._current_frames().get(sleeper.ident)
+                frame = frame_of(sleeper.ident)
                 now = _real_monotonic()
                 stands = None if frame is None else (id(frame), frame.f_lasti)
                 if stands != stood:

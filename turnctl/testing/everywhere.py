@@ -24,7 +24,10 @@ from typing import Any, Literal
 
 import turnctl
 from turnctl.clock import format_duration, parse_duration
+from turnctl.errors import BadArgument
 from turnctl.testing.leaks import LeakCheck, own_tmpdir
+from turnctl.tokens.callables import check_plain
+from turnctl.tokens.sites import frame_of
 
 __all__ = ["Checkpoint", "Everywhere", "Problem", "stop_everywhere"]
 
@@ -124,10 +127,15 @@ def stop_everywhere(
     ``fn`` has to do the same each time, and runs on a thread of its own, which is left behind if it does not stop:
     then no more runs are made. Blocks for all the runs. What an unstopped run raises is raised.
     """
-    late_s = parse_duration(late, what="late")
-    timeout_s = parse_duration(timeout, what="timeout")
-    assert late_s is not None
-    assert timeout_s is not None
+    for what, given in (("stop_everywhere()", fn), ("setup=", setup), ("check=", check)):
+        if given is not None or given is fn:
+            check_plain(what, given)
+    for what, number, least in (("limit", limit, 1), ("late_checkpoints", late_checkpoints, 0)):
+        if type(number) is not int or number < least:
+            raise BadArgument(f"{what} of stop_everywhere() is a whole number of {least} or more, not {number!r}")
+    late_s, timeout_s = parse_duration(late, what="late"), parse_duration(timeout, what="timeout")
+    parse_duration(grace, what="grace", zero=True)
+    assert late_s is not None and timeout_s is not None  # noqa: PT018
     with _tmpdir() as tmpdir:
         tester = _Tester(fn, setup, check, late_s, late_checkpoints, grace, timeout_s, tmpdir)
         return tester.all(limit)
@@ -324,9 +332,10 @@ class _Tester:
             text = f"it passed {len(run.after)} more checkpoints, this being the first beyond {self._late_checkpoints}"
             self._add("late", run.too_far.place, text, at)
         error = run.error
-        if error is not None and not isinstance(error, turnctl.CancelledError):
+        if error is not None:  # the turn has absorbed what its own stop raised
             where = _raised_at(error) or at.place
-            self._add("raised", where, f"{type(error).__name__}: {error}", at)
+            foreign = "the stop of another turn, " if isinstance(error, turnctl.CancelledError) else ""
+            self._add("raised", where, f"{foreign}{type(error).__name__}: {error}", at)
 
     def _judge_swallowing(self, run: _Run, at: Checkpoint) -> bool:
         if run.turn is None:
@@ -363,9 +372,8 @@ def _of_the_user(frame: FrameType | None) -> FrameType | None:
 
 def _where(thread: threading.Thread | None) -> str:
     """The innermost line of the user's code that a thread stands at."""
-    frame = None if thread is None or thread.ident is None else sys._current_frames().get(thread.ident)
-    # the standard library is passed over as well, where the user's code called it
-    library = os.path.dirname(os.__file__) + os.sep
+    frame = None if thread is None else frame_of(thread.ident)
+    library = os.path.dirname(os.__file__) + os.sep  # passed over as well, where the user's code called it
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith((_HOME, "<")) and (not name.startswith(library) or "site-packages" in name):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 import tempfile
 import textwrap
 import threading
@@ -16,6 +15,8 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from turnctl.tokens.sites import frame_of, frames_now
 
 __all__ = ["LeakCheck", "own_tmpdir"]
 
@@ -72,7 +73,7 @@ class LeakCheck:
 
 def _raw_threads() -> set[int]:
     """Idents of threads that run Python and were not started by ``threading``, but by ``_thread`` or in C."""
-    return set(sys._current_frames()) - {t.ident for t in threading.enumerate() if t.ident is not None}
+    return set(frames_now()) - {t.ident for t in threading.enumerate() if t.ident is not None}
 
 
 def _thread_words(thread: threading.Thread) -> str:
@@ -81,7 +82,7 @@ def _thread_words(thread: threading.Thread) -> str:
 
 
 def _stack(ident: int | None) -> str:
-    frame = None if ident is None else sys._current_frames().get(ident)
+    frame = frame_of(ident)
     if frame is None:
         return ""
     stack = "".join(traceback.format_stack(frame)[-_STACK_DEPTH:])

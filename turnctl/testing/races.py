@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from turnctl import points
+from turnctl.errors import BadArgument
+from turnctl.tokens.callables import check_plain
 
 __all__ = ["Pause", "call_at", "pause_at"]
 
@@ -66,6 +68,10 @@ class _Target:
     """Which arrival is meant: the first, at one point, of one thread or of any."""
 
     def __init__(self, name: str, thread: Who) -> None:
+        if not isinstance(name, str):
+            raise BadArgument(f"a race point has a name, such as 'token.cancel.entered'; not {name!r}")
+        if thread is not None and (isinstance(thread, bool) or not isinstance(thread, (threading.Thread, int))):
+            raise BadArgument(f"thread is a Thread, an ident or None, not {thread!r}")
         self.name = name
         self.thread = thread
         # try-lock: of two threads that arrive together one gets it, without waiting
@@ -122,6 +128,7 @@ def pause_at(name: str, *, thread: Who = None) -> Iterator[Pause]:
 class _Call(_Target):
     def __init__(self, name: str, thread: Who, fn: Callable[[], object]) -> None:
         super().__init__(name, thread)
+        check_plain("call_at()", fn)
         self._fn = fn
 
     def act(self) -> None:

@@ -10,11 +10,8 @@ __all__ = ["check_plain"]
 _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
 
 
-def check_plain(what: str, fn: object, *, generators: bool = False) -> None:
-    """Raise ``BadArgument`` unless ``fn`` can be called and its body runs when it is; ``what`` names who asks.
-
-    With ``generators`` a generator function will do as well: what it makes is what is wanted.
-    """
+def check_plain(what: str, fn: object, *, for_generators: str = "turn.iterate(generator)") -> None:
+    """Raise ``BadArgument`` unless ``fn`` can be called and its body runs when it is; ``what`` names who asks."""
     if not callable(fn):
         raise BadArgument(f"{what} needs a function to call, not {fn!r}")
     inner = getattr(fn, "func", fn)  # functools.partial
@@ -23,7 +20,5 @@ def check_plain(what: str, fn: object, *, generators: bool = False) -> None:
         raise BadArgument(
             f"{what} needs a plain function: calling {fn!r} only makes a coroutine; use turnctl.run_coroutine(coro)"
         )
-    if flags & _GENERATOR and not generators:
-        raise BadArgument(
-            f"{what} needs a plain function: calling {fn!r} only makes a generator; use turn.iterate(generator)"
-        )
+    if flags & _GENERATOR:
+        raise BadArgument(f"{what} needs a plain function: calling {fn!r} only makes a generator; use {for_generators}")

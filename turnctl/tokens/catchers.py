@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Literal
 
 from turnctl.tokens.sites import Site, is_ours
+from turnctl.tokens.swallowing import BY_ITS_EXIT, Reached
 
 __all__ = ["catcher"]
 
@@ -23,24 +24,41 @@ _CANNOT_TELL = -1
 _HANDING_OVER = (("concurrent/futures/thread.py", "run"), ("threading.py", "_bootstrap_inner"), ("asyncio/", ""))
 
 
-def catcher(stack: Sequence[Site]) -> Site | Literal["unknown", "handed over"]:
-    """The innermost statement that can have swallowed what was raised in ``stack`` (innermost first)."""
-    for site in stack:
+def catcher(
+    passed: Sequence[Site], beyond: Site | None, reached: Reached | None
+) -> Site | Literal["unknown", "handed over"]:
+    """The innermost statement that can have swallowed what was raised, and went through ``passed`` (innermost first).
+
+    ``reached`` is what was observed of the last one, and ``beyond`` the frame behind it, which it did not come to,
+    unless C code between the two has kept it for somebody else.
+    """
+    if reached is None:
+        return "unknown"
+    last = len(passed) - 1
+    for index, site in enumerate(passed):
         name, line, function = site
-        if is_ours(name):
+        if is_ours(name) or (reached.is_exact and index < last):
             continue
-        if any(part in name and (not f or f == function) for part, f in _HANDING_OVER):
+        if _hands_over(site):
             return "handed over"
-        found = _around(name, line)
+        found = _around(name, line, reached.line if index == last else None)
         if found == _CANNOT_TELL:
             return "unknown"
         if found is not None:
             return name, found, function
-    return "unknown"
+    return "handed over" if beyond is not None and _hands_over(beyond) else "unknown"
 
 
-def _around(filename: str, line: int) -> int | None:
-    """The line of the innermost statement of that function around ``line`` that swallows; None if there is none."""
+def _hands_over(site: Site) -> bool:
+    return any(part in site[0] and (not function or function == site[2]) for part, function in _HANDING_OVER)
+
+
+def _around(filename: str, line: int, ended_at: int | None) -> int | None:
+    """The line of the innermost statement of that function around ``line`` that swallows; None if there is none.
+
+    At ``ended_at`` the function let go of the exception: if that is the line of a ``with``, its exit has swallowed it.
+    For ``BY_ITS_EXIT`` that of the innermost ``with`` has.
+    """
     tree = _parsed(filename)
     if tree is None or not tree.body:
         return _CANNOT_TELL
@@ -53,8 +71,8 @@ def _around(filename: str, line: int) -> int | None:
         found = None
         if isinstance(node, (ast.Try, ast.TryStar)):
             found = _of_try(node, line)
-        elif isinstance(node, ast.With) and _covers(node.body, line) and _suppresses(node):
-            found = node.lineno
+        elif isinstance(node, ast.With) and _covers(node.body, line):
+            found = node.lineno if ended_at in (node.lineno, BY_ITS_EXIT) or _suppresses(node) else None
         if found is not None:
             best = found
     return best

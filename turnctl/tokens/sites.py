@@ -6,12 +6,27 @@ signal handler. Our own frames, and those of the standard library's threads, are
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import CodeType, FrameType
 
-__all__ = ["RawSite", "Site", "calling_site", "in_words", "is_ours", "raw_stack", "resolved", "site_of"]
+__all__ = [
+    "RawSite",
+    "Site",
+    "calling_site",
+    "frame_of",
+    "frames_now",
+    "in_words",
+    "is_ours",
+    "raw_stack",
+    "resolved",
+    "site_of",
+    "undisturbed_frames",
+]
 
 Site = tuple[str, int, str]
 #: the same before its line has been looked up, which is the larger part of the cost
@@ -20,6 +35,47 @@ RawSite = tuple[CodeType, int]
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _THREADING = threading.__file__
 _DEEPEST = 64
+
+
+#: before 3.12 the collector runs inside of allocations, hence inside of the call below
+_COLLECTS_INSIDE = sys.version_info < (3, 12)
+_quiet = threading.RLock()  # held for one call in C; re-entrant for handlers and finalizers
+
+
+def frames_now() -> dict[int, FrameType]:
+    """The innermost frame of each thread, by ident: ``sys._current_frames()``, with the collector off meanwhile.
+
+    That call holds a lock of the interpreter while it allocates. A collection in there runs finalizers, and one that
+    lets another thread run, which then needs that lock to make or drop a thread-local, never comes back. What the
+    collector was set to before is put back. Blocks only for the same call of other threads. Thread-safe.
+    """
+    with undisturbed_frames():
+        return sys._current_frames()
+
+
+@contextmanager
+def undisturbed_frames() -> Iterator[None]:
+    """The collector is off, where it matters, for a call of ``sys._current_frames`` in the block."""
+    if not _COLLECTS_INSIDE:
+        yield
+        return
+    with _quiet:
+        was_on = gc.isenabled()
+        try:
+            gc.disable()
+            yield
+        finally:
+            if was_on:
+                gc.enable()
+
+
+def frame_of(ident: int | None) -> FrameType | None:
+    """The innermost frame of one thread; None if it does not run, or runs no Python."""
+    return None if ident is None else frames_now().get(ident)
+
+
+# a fork in the middle would leave the child with the collector off and a lock that nobody gives back
+os.register_at_fork(before=_quiet.acquire, after_in_parent=_quiet.release, after_in_child=_quiet.release)
 
 
 def is_ours(filename: str) -> bool:

@@ -5,8 +5,9 @@ Invariants
   S2  What is counted was observed: the same thread was raised into for a stop, and came to another checkpoint for the
       same stop while that exception was not being handled and had not been absorbed by the ``with`` of a turn or token.
       Clean-up in a ``finally`` or an ``except`` is therefore not counted, nor is what runs under a shield.
-  S3  Who swallowed it is read from the source, later: the innermost ``except``, ``finally`` or ``suppress`` around the
-      line that can have done it. It is a reading, not an observation, and may be missing.
+  S3  How far out it got is observed: where the thread stood when the exception was let go of, or how far its traceback
+      had grown if it still is there. Who swallowed it is then read from the source, later, and no further out than
+      that: the innermost ``except``, ``finally`` or ``with`` around the line that can have done it. It may be missing.
 
 Nothing here blocks, or keeps a frame or an exception alive. Not seen: a stop that is swallowed and followed by no
 checkpoint; one that is raised in a thread and dropped by the pool or the ``Thread`` that ran the function.
@@ -17,7 +18,8 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from turnctl import clock
 from turnctl.errors import CancelledError
@@ -26,33 +28,94 @@ from turnctl.tokens.sites import RawSite, Site, is_ours, raw_stack, resolved, si
 from turnctl.tokens.tree import all_above
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from turnctl.records.stops import StopRecord
     from turnctl.tokens.core import TokenCore
 
-__all__ = ["Found", "first_seen", "note_raise", "note_seen", "swallowed", "swallowed_in_words"]
+__all__ = ["BY_ITS_EXIT", "Found", "first_seen", "note_raise", "note_seen", "swallowed", "swallowed_in_words"]
 
 _MOST = 50  # places that are told apart; more are only counted with the last
+BY_ITS_EXIT = -1  # in place of a line: the innermost ``with`` has caught it
 _local = threading.local()
 
 
 class _Raise:
     """The last stop that was raised in a thread."""
 
-    __slots__ = ("root", "stack", "token")
+    __slots__ = ("_ended", "_error", "height", "root", "stack", "token")
 
-    def __init__(self, token: TokenCore, root: StopRecord, stack: tuple[RawSite, ...]) -> None:
+    def __init__(
+        self, token: TokenCore, root: StopRecord, stack: tuple[RawSite, ...], height: int, error: BaseException
+    ) -> None:
         self.token = weakref.ref(token)
         self.root = root
         self.stack = stack
+        self.height = height
+        self._ended: list[Reached] = []
+        self._error = weakref.ref(error, _when_let_go(self._ended, threading.get_ident()))
+
+    def reached(self) -> Reached | None:
+        """How far out the exception got; None if that was not seen."""
+        error = self._error()
+        if error is None:
+            return self._ended[0] if self._ended else None
+        trace = error.__traceback__  # it grows outwards, and begins with the frame that has caught it
+        is_first = True
+        while trace is not None:
+            found = _reached(trace.tb_frame, is_exact=True)
+            if _place_in(self.stack, self.height, found) is not None:
+                # or, behind frames that were not there when it was raised, the one whose ``with`` threw it in there
+                return found if is_first else found._replace(line=BY_ITS_EXIT)
+            trace, is_first = trace.tb_next, False
+        return None
+
+
+class Reached(NamedTuple):
+    """A frame on the stack, told by its function and by how many frames are below it, and the line it stood at."""
+
+    code: CodeType
+    below: int
+    line: int
+    #: whether that frame has caught it, or at most that one
+    is_exact: bool
+
+
+def _below(frame: FrameType) -> int:
+    count, outer = 0, frame.f_back
+    while outer is not None:
+        count, outer = count + 1, outer.f_back
+    return count
+
+
+def _reached(frame: FrameType, *, is_exact: bool) -> Reached:
+    return Reached(frame.f_code, _below(frame), frame.f_lineno or 0, is_exact)
+
+
+def _place_in(stack: tuple[RawSite, ...], height: int, reached: Reached) -> int | None:
+    """Which frame of ``stack``, innermost first and ``height`` deep, it is; None if it is none of them."""
+    at = height - 1 - reached.below
+    return at if 0 <= at < len(stack) and stack[at][0] is reached.code else None
+
+
+def _when_let_go(ended: list[Reached], thread: int) -> Callable[[object], None]:
+    def let_go(_: object) -> None:
+        frame = sys._getframe().f_back  # None while the interpreter ends
+        if frame is not None and threading.get_ident() == thread:
+            ended.append(_reached(frame, is_exact=False))
+
+    return let_go
 
 
 class Found:
     """One pair of places: where a stop was raised, and where the thread was met again; and how often."""
 
-    __slots__ = ("_next_at", "_stack", "count", "thread")
+    __slots__ = ("_height", "_next_at", "_reached", "_stack", "count", "thread")
 
-    def __init__(self, stack: tuple[RawSite, ...], next_at: RawSite | None, thread: str) -> None:
-        self._stack = stack
+    def __init__(self, last: _Raise, next_at: RawSite | None, thread: str) -> None:
+        self._stack = last.stack
+        self._height = last.height
+        self._reached = last.reached()
         self._next_at = next_at
         self.thread = thread
         self.count = 0
@@ -61,6 +124,17 @@ class Found:
     def stack(self) -> tuple[Site, ...]:
         """The stack that the stop was raised on, the innermost first."""
         return tuple(map(resolved, self._stack))
+
+    def passed(self) -> tuple[tuple[Site, ...], Site | None, Reached | None]:
+        """The frames that it can have been caught in, the innermost first; the next one out; and what was observed."""
+        reached = self._reached
+        if reached is None:
+            return (), None, None
+        at = _place_in(self._stack, self._height, reached)
+        if at is None:
+            return (), None, None
+        found = self.stack
+        return found[: at + 1], found[at + 1] if at + 1 < len(found) else None, reached
 
     @property
     def raised_at(self) -> Site | None:
@@ -94,8 +168,8 @@ def first_seen(token: TokenCore) -> tuple[float, Site | None] | None:
     return found
 
 
-def note_raise(token: TokenCore, *, after_work: bool = True) -> None:
-    """Called by a checkpoint that is about to raise the stop of ``token``.
+def note_raise(token: TokenCore, error: BaseException, *, after_work: bool = True) -> None:
+    """Called by a checkpoint that is about to raise ``error`` for the stop of ``token``.
 
     Not ``after_work``: coming here does not say that the thread went on working, as at the end of a shield.
     """
@@ -103,11 +177,12 @@ def note_raise(token: TokenCore, *, after_work: bool = True) -> None:
     if record is None:
         return
     root = _root(record)
-    stack = raw_stack(sys._getframe(1))
+    frame = sys._getframe(1)
+    stack = raw_stack(frame)
     last: _Raise | None = getattr(_local, "last", None)
-    _local.last = _Raise(token, root, stack)
+    _local.last = _Raise(token, root, stack, _below(frame) + 1, error)
     if after_work and last is not None and last.root is root and not _is_handled(root) and not _is_absorbed(last):
-        _enter(token, last.stack, _of_the_user(stack))
+        _enter(token, last, _of_the_user(stack))
 
 
 def _root(record: StopRecord) -> StopRecord:
@@ -137,14 +212,14 @@ def _is_absorbed(last: _Raise) -> bool:
     return end is not None and (hasattr(token, "_turn") or record is None or record.cause != "parent")
 
 
-def _enter(token: TokenCore, stack: tuple[RawSite, ...], next_at: RawSite | None) -> None:
-    key = (_of_the_user(stack), next_at)
+def _enter(token: TokenCore, last: _Raise, next_at: RawSite | None) -> None:
+    key = (_of_the_user(last.stack), next_at)
     for one in all_above(token):
         found: dict[Any, Found] = one._grow().cells.setdefault("swallowed", {})
         if key not in found and len(found) >= _MOST:
             key = next(iter(found))
         if key not in found:
-            found.setdefault(key, Found(stack, next_at, threading.current_thread().name))
+            found.setdefault(key, Found(last, next_at, threading.current_thread().name))
         found[key].count += 1
 
 
@@ -156,7 +231,7 @@ def swallowed(token: TokenCore) -> list[tuple[Found, Site | None]]:
         return []
     from turnctl.tokens.catchers import catcher
 
-    told = [(one, catcher(one.stack)) for one in found]
+    told = [(one, catcher(*one.passed())) for one in found]
     return [(one, None if by == "unknown" else by) for one, by in told if by != "handed over"]
 
 

@@ -70,8 +70,9 @@ class CancelToken(TokenCore):
     def _raised(self, *, after_work: bool = True) -> CancelledError:
         """The error of a stop that is raised here and now; who finds out about swallowed ones takes note of it."""
         note_seen(self)
-        note_raise(self, after_work=after_work)
-        return self._error()
+        error = self._error()
+        note_raise(self, error, after_work=after_work)
+        return error
 
     def _error(self) -> CancelledError:
         record = self.record

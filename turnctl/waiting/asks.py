@@ -5,7 +5,8 @@ Invariants
       0 decides, so of two answers, or an answer and a stop, exactly one counts, and the other is told so.
   Q2  The token is looked at before the fate. So a stop that is there when the asker looks wins; an answer that had
       been accepted by then is kept as evidence in the report and is not returned.
-  Q3  Who has been told of the question (``post``) is told once when it is not wanted any more (``withdraw``).
+  Q3  Who has been told of the question (``post``), or was being told when the stop came, is told once when it is not
+      wanted any more (``withdraw``). No turn is bound there, so that checkpoints do not cut it short.
   Q4  The question is an activity of the turn before anybody is asked.
 
 May block: ``ask``, until the answer, the stop or the timeout; for as long as ``post`` and ``withdraw`` of the source
@@ -25,6 +26,8 @@ from turnctl.errors import BadArgument, CancelledError, TurnOver
 from turnctl.tokens import registry
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.shielding import shielded_until
+from turnctl.waiting import abandoned
+from turnctl.waiting.aborting import unbound_context
 from turnctl.waiting.lines import read_line
 
 if TYPE_CHECKING:
@@ -53,7 +56,10 @@ class Source(Protocol):
         """Show the question and return; ``question.answer(value)`` is called later, from any thread."""
 
     def withdraw(self, question: Question) -> object:
-        """Take the question back: nobody waits for the answer any more. ``question.state`` says why."""
+        """Take the question back: nobody waits for the answer any more. ``question.state`` says why.
+
+        Called with no turn bound. Called as well if the stop came while ``post`` had not returned.
+        """
 
 
 class Reply:
@@ -162,7 +168,8 @@ def ask(
     (``turn.input``). ``timeout`` (seconds or "5m") ends it with ``TimeoutError``. Stopped, it raises
     ``CancelledError`` and the question is withdrawn: cancelled, not declined; when stopped before, nobody is asked.
     What the source raises is raised here. Raises ``TurnOver`` if the turn ends, or has ended, without a stop. A
-    function that does not come back after a stop is left behind and named in the report.
+    function that does not come back after a stop, or in time, is left behind, named in the report and counted: too
+    many of these, and nobody is asked (``TooManyAbandoned``).
     """
     seconds = parse_duration(timeout, what="timeout", none=True)
     if source is None:
@@ -180,11 +187,12 @@ def ask(
     post, withdraw = (source.post, source.withdraw) if isinstance(source, Source) else _posting(turn, source)
     try:
         try:
-            post(question)
-        except BaseException as error:
-            question.fail(error)
-            raise
-        try:
+            try:
+                post(question)
+            except Exception as error:
+                if not isinstance(error, TurnOver):
+                    question.fail(error)
+                raise
             answer = _wait(token, question, None if seconds is None else clock.monotonic() + seconds)
         except BaseException:
             question._settle("cancelled")
@@ -212,15 +220,25 @@ def _posting(
     """The two sides of a source, for a function that blocks until it has the answer."""
     from turnctl.waiting.worker import Worker
 
+    workers: list[Worker] = []
+
     def post(question: Question) -> object:
-        worker = Worker(
-            turn, fn, (question.prompt,), {}, kind="thread", name=f"asking {name_of_prompt(question.prompt)}"
-        )
+        name = f"asking {name_of_prompt(question.prompt)}"
+        abandoned.admit(name)
+        worker = Worker(turn, fn, (question.prompt,), {}, kind="thread", name=name)
         worker.on_end = lambda: _hand_over(worker, question)
+        workers.append(worker)
         worker.start()
         return None
 
-    return post, lambda _question: None
+    def withdraw(_question: Question) -> object:
+        if turn is None or not turn.stop_wanted():  # else the end of the turn waits for it first
+            for worker in workers:
+                if worker.thread is not None:
+                    abandoned.add(worker)
+        return None
+
+    return post, withdraw
 
 
 def _hand_over(worker: Worker, question: Question) -> None:
@@ -268,8 +286,8 @@ def _wait(token: CancelToken | None, question: Question, ends_at: float | None) 
 
 def _tell(withdraw: Callable[[Question], object], question: Question, activity: Activity | None) -> None:
     try:
-        withdraw(question)
-    except Exception as error:  # noqa: BLE001 - the stop passes out; this is told in the report
+        unbound_context().run(withdraw, question)
+    except (Exception, CancelledError) as error:  # noqa: BLE001 - the stop passes out; this is told in the report
         if activity is not None:
             activity.note_late(f"withdrawing the question failed: {type(error).__name__}: {error}")
 

@@ -5,13 +5,14 @@ Invariants
       context, and is registered with the turn before it runs.
   L2  Result and stop are looked at in one place, the result first; what is not given is in ``late``.
   L3  On a stop, or when the turn ends, the steps are: ``abort`` once, the grace, with ``interrupt`` the throw (at
-      most ``_THROWS`` times), then the thread is left behind: counted, and named in the report. They are the same
-      whoever goes through them, the caller or the end of the turn; who is struck by an exception in them may go
-      through them again.
+      most ``_THROWS`` times, within their sum), then the thread is left behind: counted, and named in the report.
+      They are the same whoever goes through them, the caller or the end of the turn; who is struck by an exception
+      in them may go through them again.
   L4  What comes back later is evidence. It is never returned.
 
 May block: ``call``, until the function is back; after a stop at most the grace, a second with ``interrupt``, and the
-same for a call inside. ``abort`` runs on a thread of its own, so that one that blocks delays nothing further.
+same for a call inside. ``abort`` runs on a thread of its own; a function that is back waits for it for 50 ms. One that
+takes longer becomes an activity of the turn, whose end gives it the grace, and then names it.
 Not promised: that a function which was left behind has had no effect.
 """
 
@@ -20,19 +21,20 @@ from __future__ import annotations
 import threading
 from _thread import LockType
 from collections.abc import Callable
-from contextvars import Context, ContextVar, copy_context
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from turnctl import clock, points
-from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument, CancelledError, TurnOver
 from turnctl.tokens import registry
 from turnctl.tokens.callables import check_plain
-from turnctl.tokens.current import bound, current_token, session_name
+from turnctl.tokens.current import current_token
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.frames import calls_the_body
 from turnctl.waiting import abandoned
+from turnctl.waiting.aborting import Abort
 from turnctl.waiting.inject import Injection, Interrupted
+from turnctl.waiting.late import LateResult
 from turnctl.waiting.parking import must_raise, pend
 from turnctl.waiting.threads import context_of
 from turnctl.waiting.worker import Worker, name_of
@@ -42,53 +44,16 @@ if TYPE_CHECKING:
     from turnctl.tokens.token import CancelToken
     from turnctl.tokens.turn import TurnCore
 
-__all__ = ["LateResult", "Prefer", "call", "grace_end", "token_in", "unbound_context"]
+__all__ = ["LateResult", "Prefer", "call", "grace_end", "token_in"]
 
 T = TypeVar("T")
 Prefer = Literal["cancel", "result"]
 
 _PREFERS = ("cancel", "result")
 _THROWS = (0.1, 0.3, 0.6)  # seconds that the function has to come back after each throw
+_FIRST_STEP_S, _LONGEST_STEP_S = 0.001, 0.002  # between two looks for a moment to throw
 _UNWIND_S = 0.1  # what a call around has, beyond the grace, to come back when a call inside has given up
 _inside: ContextVar[_Call | None] = ContextVar("turnctl_call", default=None)
-
-
-class LateResult:
-    """What became of a call that a stop interrupted: evidence, for as long as somebody holds it.
-
-    ``value`` and ``error`` are None until ``is_done``. Thread-safe.
-    """
-
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the function has come back, with a value or an exception."""
-        return self._worker.has_ended
-
-    def wait(self, timeout: float | str | None = None) -> bool:
-        """Block until it has, or ``timeout`` has passed; whether it has. Not a checkpoint."""
-        return self._worker.wait(parse_duration(timeout, what="timeout", zero=True, none=True))
-
-    @property
-    def value(self) -> Any:
-        """What the function returned."""
-        return self._worker.result if self.is_done else None
-
-    @property
-    def error(self) -> BaseException | None:
-        """What it raised."""
-        return self._worker.error if self.is_done else None
-
-    def __repr__(self) -> str:
-        if not self.is_done:
-            text = "has not come back"
-        elif self.error is not None:
-            text = f"raised {type(self.error).__name__}"
-        else:
-            text = "returned"
-        return f"<LateResult of {self._worker.name}: {text}>"
 
 
 def call(
@@ -107,9 +72,11 @@ def call(
     """
     if not callable(fn):
         raise BadArgument(f"call() needs a function to call, not {fn!r}; give it fn, *args and not fn(*args)")
-    check_plain("call()", fn, generators=True)
+    check_plain("call()", fn, for_generators="turn.stream(fn(...)) to iterate over it")
     if abort is not None and not callable(abort):
         raise BadArgument(f"abort must be a function without arguments or None, not {abort!r}")
+    if type(interrupt) is not bool:
+        raise BadArgument(f"interrupt is True or False, not {interrupt!r}")
     if prefer not in _PREFERS:
         raise BadArgument(f"unknown prefer {prefer!r}; use cancel or result")
     if turn is None:
@@ -147,14 +114,6 @@ def grace_end(turn: TurnCore, token: CancelToken) -> float:
     return min(ends) if ends else clock.monotonic()
 
 
-def unbound_context() -> Context:
-    """A copy of this context in which no turn is bound: for clean-up, whose checkpoints must not raise."""
-    context = copy_context()
-    context.run(bound.set, None)
-    context.run(session_name.set, None)
-    return context
-
-
 class _Call(Worker):
     """The thread of one call, and the steps that end it."""
 
@@ -179,9 +138,7 @@ class _Call(Worker):
         self.outer = _inside.get()
         #: how many calls on this thread are being ended now
         self.ending_inside = 0
-        self._abort = abort
-        self._abort_claims: list[object] = []
-        self._aborter: Worker | None = None
+        self._abort = Abort(turn, self.name, abort)
         self._asked = False
         self._was_stopped = False
         self._context.run(_inside.set, self)
@@ -202,7 +159,7 @@ class _Call(Worker):
         came = self._ended
         if not must_raise(token):
             if not came:
-                self.end(lambda: grace_end(self._of, token))  # the turn has ended around it
+                self._go_through(lambda: grace_end(self._of, token))  # the turn has ended around it
             if self._ended and not isinstance(self.error, Interrupted):
                 return self._give()
             raise TurnOver(
@@ -214,14 +171,14 @@ class _Call(Worker):
                 return self._give()
             self._note_loser()
         else:
-            self.end(lambda: grace_end(self._of, token))
+            self._go_through(lambda: grace_end(self._of, token))
         if self._ended:
             self._join()
         raise self._stop()
 
     def _give(self) -> Any:
         self._join()
-        if self.activity is not None:
+        if self.activity is not None and not self._abort.running():
             self.activity.owned = None  # the inventory must not keep every result of a long turn
         error = self.error
         if error is None:
@@ -262,12 +219,18 @@ class _Call(Worker):
         """Tell the waiting caller that the turn ends, and have ``abort`` started. Never blocks for long."""
         self._asked = True
         release_all(self.waiters)
-        self._start_abort()
+        self._see_to_abort()
 
     def end(self, kill_at: Callable[[], float]) -> None:
-        """Go through the steps; afterwards it has come back, or is left behind."""
+        """Go through the steps; afterwards it has come back, or is left behind. The same for its ``abort``."""
         if self.thread is threading.current_thread():
             return  # a thread that ends its own turn does not wait for itself
+        self._go_through(kill_at)
+        for aborter in self._abort.running():
+            self._wait_for(aborter, kill_at)
+            self._abort.leave(aborter)
+
+    def _go_through(self, kill_at: Callable[[], float]) -> None:
         if self.token.cancelled:
             self._was_stopped = True
         outer = _inside.get()
@@ -275,8 +238,13 @@ class _Call(Worker):
             outer.ending_inside += 1
         try:
             points.reach("call.ending")
-            self._start_abort()
-            self._wait_within(kill_at)
+            self._see_to_abort()
+            self._wait_for(self, kill_at)
+            for aborter in self._abort.running():
+                if self._ended:
+                    self._abort.hand_over(aborter)
+                else:
+                    self._abort.leave(aborter)
             self._wait_for_inner()
             self._interrupt()
             self._leave_behind()
@@ -285,40 +253,26 @@ class _Call(Worker):
                 outer.ending_inside -= 1
                 release_all(outer.waiters)
 
-    def _start_abort(self) -> None:
-        if self._abort is None or self._ended or self.activity is None:
-            return
-        mine = object()
-        self._abort_claims.append(mine)
-        if self._abort_claims[0] is not mine:  # position 0 decides: it is run once
-            return
-        worker = self._aborter = Worker(None, self._abort, (), {}, kind="abort", context=unbound_context())
-        worker.on_end = self._abort_is_back
-        worker.start()
+    def _see_to_abort(self) -> None:
+        if not self._ended and self.activity is not None:
+            self._abort.see_to()
 
-    def _abort_is_back(self) -> None:
-        worker = self._aborter
-        if worker is not None and worker.error is not None:
-            error = worker.error
-            self._of.notes.append(f"abort of call {self.name} failed: {type(error).__name__}: {error}")
+    def alive(self) -> tuple[str, ...]:
+        """The function's thread, and that of its ``abort``, while they run."""
+        return (*super().alive(), *self._abort.alive())
 
     def _lists(self) -> list[list[LockType]]:
         # a later stop, which may shorten the grace, wakes one of these
         turn = self._of
         return [turn._hurry_waiters, turn.token._grow().waiters, self.token._grow().waiters]
 
-    def _wait_within(self, kill_at: Callable[[], float]) -> None:
-        aborter = self._aborter
-        for one in (self,) if aborter is None else (aborter, self):
-            while not one._ended:
-                at = kill_at()
-                left = at - clock.monotonic()
-                if left <= 0:
-                    break
-                park(lambda: one._ended or kill_at() < at, left, one.waiters, *self._lists())  # noqa: B023
-        if aborter is not None and not aborter._ended:
-            self._of.notes.append(f"abort of call {self.name} has not come back{aborter.where()}")
-            abandoned.add(aborter, self._of.turn_id)
+    def _wait_for(self, one: Worker, kill_at: Callable[[], float]) -> None:
+        while not one._ended:
+            at = kill_at()
+            left = at - clock.monotonic()
+            if left <= 0:
+                return
+            park(lambda: one._ended or kill_at() < at, left, one.waiters, *self._lists())  # noqa: B023
 
     def _wait_for_inner(self) -> None:
         """Let a call on the thread of this one come through its own steps, which are bounded as these are."""
@@ -329,13 +283,35 @@ class _Call(Worker):
 
     def _interrupt(self) -> None:
         injection = self.injection
-        if injection is None:
+        if injection is None or self._ended:
             return
-        for pause in _THROWS:
-            if self._ended:
+        with injection.watching():
+            self._throw(injection)
+
+    def _throw(self, injection: Injection) -> None:
+        """Throw at moments that will do, each time a few milliseconds after the last one that would not."""
+        ends_at = clock.monotonic() + sum(_THROWS)
+        pauses = list(_THROWS)
+        step = _FIRST_STEP_S
+        while pauses and not self._ended:
+            left = ends_at - clock.monotonic()
+            if left <= 0:
                 return
-            injection.throw(self._context)
-            park(lambda: self._ended, pause, self.waiters)
+            lost = injection.lost
+            if injection.throw(self._context) or injection.is_pending:
+                pause = pauses.pop(0)
+                park(
+                    lambda: self._ended or injection.lost > lost,  # noqa: B023
+                    min(pause, left),
+                    self.waiters,
+                    injection.waiters,
+                )
+                if injection.lost > lost:
+                    pauses.insert(0, pause)  # the function knows nothing of it
+                step = _FIRST_STEP_S
+            else:
+                park(lambda: self._ended, min(step, left), self.waiters)
+                step = min(2 * step, _LONGEST_STEP_S)
 
     def _leave_behind(self) -> None:
         activity = self.activity
@@ -351,10 +327,13 @@ class _Call(Worker):
             return "it did not come back within the grace"
         if injection.is_pending:
             return "it stands in C code, and is interrupted as soon as that returns"
-        if injection.delivered:
-            times = "once" if injection.delivered == 1 else f"{injection.delivered} times"
+        taken = injection.delivered - injection.lost
+        if taken:
+            times = "once" if taken == 1 else f"{taken} times"
             return f"it is uncooperative, and went on after being interrupted {times}"
-        return "it could not be interrupted: it stands in C code, under a shield or in a clean-up"
+        if injection.lost:
+            return "it could not be interrupted: what was thrown fell into finalizers, which end by it and tell nobody"
+        return f"it could not be interrupted: when last looked at, {injection.obstacle}"
 
     # -- the account ------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from turnctl import points
 from turnctl.errors import BadArgument, CancelledError
+from turnctl.tokens import registry
 from turnctl.waiting.bridge import Bridging, refuse_if_ended
 from turnctl.waiting.call import call, token_in
 
@@ -56,6 +57,7 @@ def bridge_asyncio(turn: TurnCore, loop: asyncio.AbstractEventLoop | None = None
     if not isinstance(loop, asyncio.AbstractEventLoop):
         raise BadArgument(f"bridge_asyncio() needs an event loop, not {loop!r}")
     event = StopEvent()
+    registry.tell(registry.on_begin)  # the loop may have taken signals over since the turn began
     refuse_if_ended(turn, "an asyncio event")
     if turn.token.cancelled:
         event.set()  # nobody waits on it yet, so this is no business of the loop's

@@ -34,6 +34,7 @@ __all__ = ["READ", "WRITE", "select", "wait_ready"]
 
 READ, WRITE = _select.POLLIN, _select.POLLOUT
 _LONGEST_MS = 2**31 - 1
+_HIGHEST = 2**31 - 1
 
 
 def select(
@@ -51,12 +52,15 @@ def select(
     things: dict[int, Any] = {}
     masks: dict[int, int] = {}
     for mask, group in ((READ, fds), (WRITE, write)):
+        if not isinstance(group, Iterable):
+            raise BadArgument(f"select() takes lists of descriptors, not {kind_of(group)}; give [fd], or () for none")
         for thing in group:
             fd = _fileno(thing)
             things.setdefault(fd, thing)
             masks[fd] = masks.get(fd, 0) | mask
     if not masks and ends_at is None:
         raise BadArgument("select() was given nothing to wait for and no timeout; give a descriptor, or use sleep()")
+    _refuse_unopened(masks)
     ready = wait_ready(token, masks, ends_at)
     return [things[fd] for fd in things if fd in ready]
 
@@ -67,7 +71,18 @@ def _fileno(thing: Any) -> int:
         raise BadArgument(f"select() takes descriptors and objects with a fileno(), not {kind_of(thing)}")
     if fd < 0:
         raise BadArgument(f"{thing!r} is closed and can never become ready; take it off the list first")
+    if fd > _HIGHEST:
+        raise BadArgument(f"{thing!r} is no descriptor: there is none above {_HIGHEST}")
     return fd
+
+
+def _refuse_unopened(masks: dict[int, int]) -> None:
+    poller = _select.poll()
+    for fd in masks:
+        poller.register(fd, 0)
+    for fd, mask in poller.poll(0):
+        if mask & _select.POLLNVAL:
+            raise BadArgument(f"descriptor {fd} is not open and can never become ready; take it off the list first")
 
 
 def wait_ready(token: CancelToken | None, masks: dict[int, int], ends_at: float | None) -> set[int]:

@@ -9,7 +9,6 @@ asked from any thread at any time; the stacks are those of one moment and may be
 
 from __future__ import annotations
 
-import sys
 import threading
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from turnctl import clock
 from turnctl.records.diagnosis import Diagnosis, Gap, Standing, Swallow
 from turnctl.records.words import who
+from turnctl.tokens.callables import check_plain
 from turnctl.tokens.reporting import report_of
-from turnctl.tokens.sites import Site, in_words, raw_stack, resolved, site_of
+from turnctl.tokens.sites import Site, frames_now, in_words, raw_stack, resolved, site_of
 from turnctl.tokens.swallowing import first_seen, swallowed
 from turnctl.tokens.token import CancelToken
 from turnctl.tokens.tracing import add_tracer
@@ -43,6 +43,7 @@ def trace_checkpoints(turn: TurnCore, fn: Callable[[], object] | None = None) ->
     Gaps are measured once, however often it is asked for.
     """
     if fn is not None:
+        check_plain("trace_checkpoints()", fn)
         return add_tracer(turn.token, lambda _: fn())
     cells = turn.token._grow().cells
     gaps = Gaps()
@@ -134,7 +135,7 @@ def _threads(turn: TurnCore) -> tuple[tuple[Standing, ...], tuple[str, ...]]:
     owned = _owned(turn)
     found: list[Standing] = []
     others: list[str] = []
-    for ident, frame in sys._current_frames().items():
+    for ident, frame in frames_now().items():
         name = names.get(ident, f"ident {ident}")
         role = owned.get(ident) or _role(turn, frame)
         if role is None:
@@ -170,13 +171,18 @@ def _role(turn: TurnCore, frame: FrameType | None) -> str | None:
     found: str | None = None
     while frame is not None:
         for value in list(frame.f_locals.values()):
-            if value is turn or (isinstance(value, CancelToken) and (value is token or is_under(value, token))):
+            if value is turn or (isinstance(value, CancelToken) and _follows(value, token)):
                 name = frame.f_code.co_name
                 if frame.f_globals.get("__name__", "").startswith("turnctl.") and name in _ROLES:
                     return _ROLES[name]
                 found = "holds the turn"
         frame = frame.f_back
     return found
+
+
+def _follows(value: CancelToken, token: CancelToken) -> bool:
+    # one that another thread is just making has no parent to be asked for yet
+    return value is token or (hasattr(value, "_parent") and is_under(value, token))
 
 
 #: functions of ours that say what a thread does with a turn

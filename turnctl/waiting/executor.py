@@ -1,15 +1,19 @@
 """A ``concurrent.futures.Executor`` of a turn: its exit never waits for work that was abandoned.
 
 Invariants
-  X1  A job is registered as an activity before it is queued, and its future ends exactly once: by the thread that took
-      it off the queue, or by whoever dropped it from there. ``SimpleQueue`` gives each item to one.
+  X1  A job is registered as an activity before it is queued, and belongs to whoever takes it off ``_waiting`` (atomic):
+      a thread that runs it, or one that drops it. Nothing is ever put back, and what is taken is ended at once. The
+      queue only says in which order they come; one that was dropped is passed over there.
   X2  Biased: ``submit`` raises once the turn was stopped. A job that waits in the queue then never begins: its future
       is cancelled. The submitter queues and *then* reads the flag; a callback of the stop drops what it finds.
   X3  Each job runs in a copy of its own submitter's context. The pool's threads themselves carry none.
   X4  Threads are daemons, end with the executor or with the turn, and count as gone (``_left``) when they have run
       their last job. One that is blocked in foreign code is left behind with its job, which the report names.
+  X5  ``_spare`` has an entry for each thread that no queued job is meant for, ``_owed`` one for each queued job that no
+      thread is meant for. Lists, since a handler that submits in the midst of a submit would upset a number.
+  X6  When the turn is over nothing waits any more: its end drops what is left, shielded or not.
 
-Lock: ``_gate``, held to compare and change a number; re-entrant, for finalizers and handlers that submit.
+Lock: ``_gate``, held to change the two and the queue together; re-entrant, for finalizers and handlers that submit.
 May block: ``shutdown(wait=True)`` and leaving the ``with``: as long as work runs, but when the turn is stopped or ends
 at most until its grace is over. Not promised: that queued futures are cancelled while a callback of the user blocks the
 bridge thread.
@@ -19,7 +23,7 @@ from __future__ import annotations
 
 import os
 import threading
-from _queue import Empty, SimpleQueue
+from _queue import SimpleQueue
 from _thread import LockType
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -42,6 +46,16 @@ T = TypeVar("T")
 
 _JOIN_S = 1.0  # more than a thread takes to end that has run its last job
 _MOST_WORKERS = 32
+_TAKEN = object()
+
+
+def _pop(entries: list[None]) -> bool:
+    """Take one entry off, if there is one; atomic."""
+    try:
+        entries.pop()
+    except IndexError:
+        return False
+    return True
 
 
 class TurnExecutor(Executor):
@@ -52,17 +66,21 @@ class TurnExecutor(Executor):
     def __init__(self, turn: TurnCore, max_workers: int | None = None, *, name: str | None = None) -> None:
         if max_workers is None:
             max_workers = min(_MOST_WORKERS, (os.cpu_count() or 1) + 4)
-        if isinstance(max_workers, bool) or max_workers != int(max_workers) or max_workers < 1:
+        if type(max_workers) is not int or max_workers < 1:
             raise BadArgument(f"max_workers is a whole number of 1 or more, or None, not {max_workers!r}")
+        if name is not None and not isinstance(name, str):
+            raise BadArgument(f"the name of an executor is a str or None, not {name!r}")
         self.turn = turn
         self.name = name or "executor"
         self.max_workers = max_workers
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._gate = threading.RLock()
-        self._idle = 0
+        self._waiting: dict[Job, None] = {}
+        self._spare: list[None] = []
+        self._owed: list[None] = []
         self._threads: list[threading.Thread] = []
-        self._left: list[int] = []
-        self._started = 0
+        self._left: list[threading.Thread] = []  # not idents: a later thread may get the ident of one that is gone
+        self._made: list[None] = []
         self._is_shut = False
         self._listens = False
         self._unlisten: Callable[[], object] | None = None
@@ -89,15 +107,10 @@ class TurnExecutor(Executor):
             if self._is_shut and not turn.activities.is_closed:
                 raise ExecutorClosed(f"{self!r} was shut down and takes no more work; make a new one in the turn")
             job.activity = turn.activities.admit(job.kind, job.name, job)  # X1
-            grow = listen = False
-            if self._idle:
-                self._idle -= 1
-            elif self._started < self.max_workers:
-                grow = True
-                self._started += 1
-            else:  # it has to wait
-                listen = not self._listens
-                self._listens = True
+            grow = self._reckon()
+            listen = not grow and bool(self._owed) and not self._listens
+            self._listens = self._listens or listen
+            self._waiting[job] = None
             self._queue.put(job)
         points.reach("executor.queued")
         if grow:
@@ -107,6 +120,23 @@ class TurnExecutor(Executor):
         if turn.token.cancelled:  # X2
             self._drop_queued()
         return future
+
+    def _reckon(self) -> bool:
+        """Find a thread for one more job (X5); whether a new one is to be started. Under the gate."""
+        if _pop(self._spare):
+            return False
+        if len(self._made) < self.max_workers:
+            self._made.append(None)
+            points.reach("executor.counting")
+            if len(self._made) <= self.max_workers:
+                return True
+            self._made.pop()  # a handler that nests here made the last one
+        self._owed.append(None)  # it has to wait
+        return False
+
+    @property
+    def _started(self) -> int:
+        return len(self._made)
 
     def _listen(self) -> None:
         try:
@@ -123,47 +153,46 @@ class TurnExecutor(Executor):
         except BaseException:
             self._threads.remove(thread)
             with self._gate:
-                self._started -= 1
-                alone = self._started == 0
+                self._made.pop()
+                self._owed.append(None)
+                alone = not self._made
             if alone:
-                self._drop_queued(stopped=False)  # nobody would ever take it
+                self._drop_all()  # nobody would ever take it
                 raise
             # the other threads will come to it
 
     def _serve(self) -> None:
         try:
-            while (job := self._next()) is not None:
-                guarded(job.run)
+            while (job := self._queue.get()) is not None:
+                points.reach("executor.taking")
+                if self._waiting.pop(job, _TAKEN) is None:  # X1
+                    guarded(job.run)
                 del job  # it holds the submitter's values
+                with self._gate:
+                    if not _pop(self._owed):
+                        self._spare.append(None)
             self._queue.put(None)  # for the next one
         finally:
-            self._left.append(threading.get_ident())
+            self._left.append(threading.current_thread())
             if len(self._left) >= self._started:
-                self._drop_queued(stopped=False)  # what was put back behind the sign to leave
+                self._drop_all()  # only after a thread that died of a hook of the host's is there anything
                 self._activity.close("completed")
             release_all(self._waiters)
 
-    def _next(self) -> Job | None:
-        try:
-            return self._queue.get_nowait()
-        except Empty:
-            with self._gate:
-                self._idle += 1
-            return self._queue.get()
+    def _drop_queued(self) -> None:
+        """Cancel what waits, for the stop of the turn, but for what a shield of its submitter still holds."""
+        for job in list(self._waiting):
+            if not job.is_shielded():
+                self._drop(job, stopped=True)
 
-    def _drop_queued(self, *, stopped: bool = True) -> None:
-        """Cancel what waits in the queue, but for what a shield of its submitter still holds."""
-        found: list[Job | None] = []
-        try:
-            while True:
-                found.append(self._queue.get_nowait())
-        except Empty:
-            pass
-        due = [job for job in found if job is not None and not (stopped and job.is_shielded())]
-        for job in found:
-            if job not in due:
-                self._queue.put(job)
-        for job in due:
+    def _drop_all(self) -> None:
+        stopped = self.turn.token.cancelled
+        for job in list(self._waiting):
+            self._drop(job, stopped=stopped)
+
+    def _drop(self, job: Job, *, stopped: bool) -> None:
+        points.reach("executor.dropping")
+        if self._waiting.pop(job, _TAKEN) is None:  # X1
             guarded(job.drop, stopped=stopped)
 
     # -- ending -----------------------------------------------------------------------------------------------
@@ -176,7 +205,8 @@ class TurnExecutor(Executor):
         """
         self._close_gate()
         if cancel_futures:
-            self._drop_queued(stopped=False)
+            for job in list(self._waiting):
+                self._drop(job, stopped=False)
         if wait:
             self._wait_left(self._give_up_at)
 
@@ -194,7 +224,7 @@ class TurnExecutor(Executor):
 
     def _has_left(self) -> bool:
         me = threading.get_ident()
-        inside = any(thread.ident == me for thread in self._threads)
+        inside = any(thread.ident == me for thread in list(self._threads) if thread not in self._left)
         return len(self._left) >= self._started - inside
 
     def _wait_left(self, give_up_at: Callable[[], float | None]) -> None:
@@ -209,8 +239,8 @@ class TurnExecutor(Executor):
             park(lambda: self._has_left() or turn.is_over or give_up_at() != at, left, *lists)  # noqa: B023
         if self._unlisten is not None and self._has_left():
             self._unlisten()
-        for thread in list(self._threads):
-            if thread.ident in self._left and thread.ident != threading.get_ident():
+        for thread in list(self._left):
+            if thread.ident != threading.get_ident():
                 thread.join(_JOIN_S)
 
     # -- being owned (tokens.activities.Owned) ----------------------------------------------------------------
@@ -220,8 +250,12 @@ class TurnExecutor(Executor):
 
     def end(self, kill_at: Callable[[], float]) -> None:
         """Cancel what waits, and wait for what runs within the grace."""
-        self._drop_queued(stopped=self.turn.token.cancelled)
+        if self.turn.token.cancelled:
+            self._drop_queued()
+        else:
+            self._drop_all()
         self._wait_left(kill_at)
+        self._drop_all()  # X6
         if self._has_left():
             self._activity.close("completed")
         else:

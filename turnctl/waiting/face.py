@@ -230,9 +230,9 @@ class WaitingTurn(TurnCore):
     def pause(self) -> bool:
         """Have the turn's checkpoints block until ``resume``; True if this call paused it.
 
-        A stop wakes a paused turn directly. Blocks nobody by itself: a thread goes on to its next checkpoint. False
-        if the turn was paused or stopped already. The deadline goes on running, and processes are not paused.
-        Raises ``TurnOver`` once the outcome has been decided. Thread-safe, not a checkpoint.
+        A stop wakes a paused turn directly, a soft one too. Blocks nobody by itself: a thread goes on to its next
+        checkpoint. False if the turn was paused or stopped already. The deadline goes on running, and processes are
+        not paused. Raises ``TurnOver`` once the outcome has been decided. Thread-safe, not a checkpoint.
         """
         return pausing.pause(self)
 

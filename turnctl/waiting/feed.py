@@ -20,8 +20,8 @@ from turnctl.errors import CancelledError
 from turnctl.tokens.activities import Activity
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.frames import calls_the_body
-from turnctl.waiting import abandoned
-from turnctl.waiting.call import unbound_context
+from turnctl.waiting import abandoned, forks
+from turnctl.waiting.aborting import unbound_context
 from turnctl.waiting.threads import context_of
 from turnctl.waiting.worker import Worker
 
@@ -64,12 +64,16 @@ class Feed:
         self.finished = False
         self.closing = False
         self.was_stopped = False
+        self.was_left = False  # the source came to its end after we had it asked no more, so that the end may be ours
+        self.was_given_up = False  # the turn is over, and the source has not come back
+        self.era = forks.era
         self._source: Iterable[Any] | None = source
         self._close = close
         self._limit = ahead
         self._begun: list[str] = []
-        self._close_claims: list[object] = []
-        self._closer: Worker | None = None
+        # gives a mark to the first who asks; nothing can strike between taking it and closing
+        self._close_once = iter((True,))
+        self._closers: list[Worker] = []
         self.worker: Worker | None = None
         self.thread: int | None = None  # who asks the source, where that is the loop itself
         self.in_next = False
@@ -118,6 +122,11 @@ class Feed:
         finally:
             self.end_generator(iterator)
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether this is a forked child, in which nobody reads the source and nobody may close it."""
+        return self.era is not forks.era
+
     def _has_room(self) -> bool:
         """Block until the loop has used enough; whether it wants more."""
         received, activity, low = self.received, self.activity, self.low
@@ -128,8 +137,8 @@ class Feed:
         return not self.closing  # F4: read after the limit was stored, which the closer stores after this flag
 
     def end_generator(self, iterator: object) -> None:
-        """Close a generator, on the thread that has asked it (F2)."""
-        if isinstance(iterator, Generator):
+        """Close a generator, on the thread that has asked it (F2); not the source itself, if ``close_here`` will."""
+        if isinstance(iterator, Generator) and (iterator is not self._source or self._close is not None):
             try:
                 iterator.close()
             except BaseException as error:  # noqa: BLE001 - an error of the clean-up is reported, not raised
@@ -144,6 +153,7 @@ class Feed:
     def finish(self, error: BaseException | None) -> None:
         """The source has ended, or will not be asked any more; on the thread that has asked it."""
         self.error = error
+        self.was_left = self.closing
         self.is_whole = self.is_exhausted and not (self.token is not None and self.token.cancelled)
         self.close_here()
         self._source = None
@@ -157,22 +167,28 @@ class Feed:
 
     # -- closing it (F3) --------------------------------------------------------------------------------------
 
-    def _claims_close(self) -> bool:
-        mine = object()
-        self._close_claims.append(mine)
-        return self._close_claims[0] is mine
-
     @calls_the_body
     def close_here(self) -> None:
         """Close the source on this thread, unless that was done."""
-        if not self._claims_close():
-            return
         close: Any = self._close if self._close is not None else getattr(self._source, "close", None)
-        if callable(close):
+        if self.is_elsewhere or not callable(close):
+            return
+        for _ in self._close_once:
             try:
                 close()
             except BaseException as error:  # noqa: BLE001 - reported; the loop goes on as without
                 self._note("close", error)
+
+    def _close_elsewhere(self) -> None:
+        """Have ``close`` called on a thread of its own; by another one if a strike kept the last from coming up."""
+        if self._close is None or any(one.is_begun for one in self._closers):
+            return
+        closer = Worker(
+            None, self.close_here, (), {}, kind="close", name=f"close of {self.name}", context=unbound_context()
+        )
+        self._closers.append(closer)
+        points.reach("stream.closing")
+        closer.start()
 
     def hush(self) -> bool:
         """Have the source asked no more; whether the reader may be blocked in it. Never blocks."""
@@ -193,12 +209,12 @@ class Feed:
             return
         if self.finished:
             self.account()
-        if self.worker is None:
+        if self.worker is None and not self._is_asked_elsewhere():
             return  # the loop's own thread closes it
-        if may_be_blocked and self._close is not None and self._claims_close():
-            closer = self._closer = Worker(None, self._close, (), {}, kind="close", context=unbound_context())
-            closer.on_end = self._is_closed
-            closer.start()
+        if may_be_blocked:
+            self._close_elsewhere()
+        if self.worker is None:
+            return  # it is the loop that comes back
         if if_blocked or not may_be_blocked or self._close is not None:
             ends_at = clock.monotonic() + within
             self._wait(lambda: ends_at)
@@ -207,26 +223,33 @@ class Feed:
         if not self.finished:
             self.finish(None)
 
-    def _is_closed(self) -> None:
-        closer = self._closer
-        if closer is not None and closer.error is not None:
-            self._note("close", closer.error)
+    def _is_asked_elsewhere(self) -> bool:
+        """Whether the thread of a loop stands in ``next``, and it is not this one. Ask after ``hush`` (F4)."""
+        return self.in_next and self.thread != threading.get_ident()
 
     def _wait(self, until: Callable[[], float]) -> None:
         """Wait for the close and the reader."""
         turn = self.turn
         hurry = [] if turn is None else [turn._hurry_waiters, turn.token._grow().waiters]
-        for one in (self._closer, self.worker):
-            while one is not None and not one.has_ended:
-                at = until()
-                left = at - clock.monotonic()
-                if left <= 0:
-                    break
+        for one in (*self._closers, self.worker):
+            if one is not None and (one is self.worker or one.is_begun):
                 worker = one
-                park(lambda: worker.has_ended or until() < at, left, worker.waiters, *hurry)  # noqa: B023
+                self._wait_until(lambda: worker.has_ended, until, worker.waiters, *hurry)  # noqa: B023
+        if self.worker is None and self._is_asked_elsewhere():
+            self._wait_until(lambda: self.finished or not self.in_next, until, self.items, *hurry)
+
+    def _wait_until(self, ready: Callable[[], bool], until: Callable[[], float], *lists: list[LockType]) -> None:
+        while not ready():
+            at = until()
+            left = at - clock.monotonic()
+            if left <= 0:
+                return
+            park(lambda: ready() or until() < at, left, *lists)  # noqa: B023
 
     def drop(self) -> None:
         """The loop has let go of the stream. From a finalizer: starts no thread, and blocks only as ``close`` does."""
+        if self.is_elsewhere:
+            return
         may_be_blocked = self.hush()
         if self.begin("never"):
             self._was_never_asked()
@@ -253,6 +276,10 @@ class Feed:
         if worker is None:
             if self.thread == threading.get_ident() and not self.in_next and not self.finished:
                 self.finish(None)
+            self._wait(kill_at)
+            if self._is_asked_elsewhere() and not self.finished:
+                text = f"its source did not come back to the loop within the grace; {self._counts()}"
+                self.activity.close("abandoned", text)
             return
         self._wait(kill_at)
         if not worker.has_ended:
@@ -260,11 +287,16 @@ class Feed:
             text = f"left behind{worker.where()}: its source did not come back within the grace; {self._counts()}"
             if self.activity.close("abandoned", text):
                 abandoned.add(worker, None if self.turn is None else self.turn.turn_id)
+            self.was_given_up = True
+            release_all(self.items)
 
     def alive(self) -> tuple[str, ...]:
-        """The reader and a close that has not come back, while they run."""
-        found = (self.worker, self._closer)
-        return tuple(name for one in found if one is not None for name in one.alive())
+        """The reader, a close that has not come back, and a loop of its own that stands in the source."""
+        found = (self.worker, *(one for one in self._closers if one.is_begun))
+        names = tuple(name for one in found if one is not None for name in one.alive())
+        if self.closing and not self.finished and self._is_asked_elsewhere():
+            return (*names, f"thread {self.thread} in the source of stream {self.name}")
+        return names
 
     def outcome(self) -> None:
         return None
@@ -289,10 +321,13 @@ class Feed:
         text: str | None = None
         if self.was_stopped or isinstance(error, CancelledError):
             state, text = "cancelled", f"stopped; {self._counts()}"
+        elif self._begun[:1] == ["never"]:
+            text = "never asked for an item"
+        elif error is not None and self.was_left:
+            # most likely because of our own close
+            text = f"left before its end; {self._counts()}; the source then raised {type(error).__name__}: {error}"
         elif error is not None:
             state, text = "failed", f"{type(error).__name__}: {error}; {self._counts()}"
-        elif self._begun == ["never"]:
-            text = "never asked for an item"
         elif not self.is_exhausted or self.activity.given < len(self.received):
             text = f"left before its end; {self._counts()}"
         self.activity.close(state, text)

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument
 from turnctl.waiting.conditions import Bell, listen
 from turnctl.waiting.parking import end_of, wait_until
@@ -33,9 +34,9 @@ T = TypeVar("T")
 
 def is_future(thing: object) -> bool:
     """Whether it is done, and says so, on any thread. A future of an event loop may only be asked on its own."""
-    return all(hasattr(thing, name) for name in ("done", "add_done_callback", "result")) and not hasattr(
-        thing, "get_loop"
-    )
+    if isinstance(thing, type) or hasattr(thing, "get_loop"):
+        return False
+    return all(hasattr(thing, name) for name in ("done", "add_done_callback", "result"))
 
 
 def wait_for_future(token: CancelToken | None, future: Any, ends_at: float | None) -> bool:
@@ -55,17 +56,21 @@ def as_completed(
 
     Raises ``CancelledError`` before the next one as soon as ``token`` trips, also if some are done: the futures keep
     their results, and nothing is cancelled. Raises ``TimeoutError`` if not all are done ``timeout`` (seconds or
-    "5s") after this call. Blocks without polling, for as long as it is asked for the next one.
+    "5s") after the first was asked for, as in the standard library: its clock starts with the loop, not with this
+    call. Blocks without polling, for as long as it is asked for the next one.
     """
-    ends_at = end_of(timeout)
+    seconds = parse_duration(timeout, what="timeout", zero=True, none=True)
+    if not isinstance(futures, Iterable):
+        raise BadArgument(f"as_completed() takes an iterable of futures, not {kind_of(futures)}; give a list of them")
     pending = list(dict.fromkeys(futures))
     for future in pending:
         if not is_future(future):
             raise BadArgument(f"as_completed() takes concurrent.futures.Future objects, not {kind_of(future)}")
-    return _given(token, pending, ends_at)
+    return _given(token, pending, seconds)
 
 
-def _given(token: CancelToken | None, futures: list[Future[T]], ends_at: float | None) -> Iterator[Future[T]]:
+def _given(token: CancelToken | None, futures: list[Future[T]], seconds: float | None) -> Iterator[Future[T]]:
+    ends_at = end_of(seconds)
     done: deque[Future[T]] = deque()
     waiters: list[LockType] = []
     left = dict.fromkeys(futures)

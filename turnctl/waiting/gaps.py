@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from turnctl import clock
-from turnctl.tokens.sites import Site, in_words, is_ours, site_of
+from turnctl.tokens.sites import Site, frame_of, in_words, is_ours, site_of
 
 if TYPE_CHECKING:
     from turnctl.records.diagnosis import Gap
@@ -86,7 +86,7 @@ class Gaps:
 
     @staticmethod
     def _is_in_call(one: _Thread, thread: threading.Thread) -> bool:
-        frame = None if thread.ident is None else sys._current_frames().get(thread.ident)
+        frame = frame_of(thread.ident)
         while frame is not None:
             if frame is one.call:
                 return True

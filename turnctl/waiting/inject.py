@@ -6,14 +6,16 @@ function has come back, in the middle of somebody's bookkeeping, or in another c
 Invariants
   I1  The function's thread publishes its frame (``_frame``) while the function runs, and withdraws it *before* it
       takes back what may still be pending; nothing of a throw outlives ``run``.
-  I2  A throw happens only while the thread stands in a frame that was looked at: one of the user's, above the
-      published frame, with no frame of turnctl and no finalizer between them. Looking once more and throwing are one
-      step of C code, in which the interpreter switches no threads; a thread that stood there raises there, or, from
-      C code that was called there, when it returns.
+  I2  A throw happens only while the thread stands in a frame that was looked at: one of the user's own code, above the
+      published frame, with no frame of turnctl and no finalizer between them (``waiting.striking``). Looking once more
+      and throwing are one step of C code, in which the interpreter switches no threads; a thread that stood there
+      raises there, or, from C code that was called there, when it returns.
   I3  Every function of turnctl begins with a place where a pending throw is raised. So none is pending inside a
       wait, a callback or the entry of a shield, and none is thrown there (I2).
   I4  What the function brought is stored in the same step that ends it: a throw that comes later cannot lose it.
   I5  At most one throw is pending. It is not repeated while the function handles a ``CancelledError``.
+  I6  A throw that falls into a finalizer all the same is not lost unseen: the interpreter hands it to
+      ``sys.unraisablehook``, which is watched for as long as the function is being interrupted (``watching``).
 
 Never blocks. Not promised: that the function ends (C code, ``except BaseException``), or that its own ``finally``
 blocks are spared on the ordinary way; a ``with turnctl.shield()`` spares them. Not to be had without the GIL or on
@@ -25,7 +27,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import compress
 from operator import and_, attrgetter, eq, is_, itemgetter
@@ -33,10 +36,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from turnctl import points
 from turnctl.errors import CancelledError
-from turnctl.tokens.frames import calls_the_body, may_raise_into
+from turnctl.tokens.event import release_all
+from turnctl.tokens.frames import calls_the_body
 from turnctl.tokens.shielding import is_shielded
+from turnctl.tokens.sites import frame_of, undisturbed_frames
+from turnctl.waiting.striking import why_not_into
 
 if TYPE_CHECKING:
+    from _thread import LockType
     from contextvars import Context
     from types import FrameType
 
@@ -76,6 +83,12 @@ class Injection:
         self.token = token
         self.thrown = 0
         self.delivered = 0
+        #: how many of these fell into a finalizer, which ends there and tells nobody
+        self.lost = 0
+        #: who waits for one to be lost
+        self.waiters: list[LockType] = []
+        #: why the last ``throw`` threw nothing
+        self.obstacle: str | None = None
         self._ident = 0
         self._context: Context | None = None
         self._frame: FrameType | None = None
@@ -123,11 +136,12 @@ class Injection:
 
         ``context`` is the one that the function runs in.
         """
-        if self.is_pending or not _load() or self._marks_time(context):  # I5
+        if self.is_pending:  # I5
             return False
         ident = self._ident
-        frame = sys._current_frames().get(ident)
-        if frame is None or not self._may_take(frame):
+        frame = frame_of(ident)
+        self.obstacle = self._look_at(frame, context)
+        if self.obstacle is not None or frame is None:
             return False
         if self._marker is None:
             self._marker = type("Interrupted", (Interrupted,), {"_of": self, "__module__": __name__})
@@ -139,32 +153,54 @@ class Injection:
         now = map(itemgetter(ident), iter(sys._current_frames, None))
         stands = map(and_, map(is_, now, (frame,)), map(eq, map(_place, (frame,)), (at,)))
         try:
-            thrown = next(map(_set, compress((ident,), stands), (self._marker,)), 0)
+            with undisturbed_frames():
+                thrown = next(map(_set, compress((ident,), stands), (self._marker,)), 0)
         except KeyError:
             thrown = 0  # the thread has ended
         if not thrown:
             self.thrown -= 1
+            self.obstacle = "it was on its way from one place to the next"
         return bool(thrown)
 
-    def _marks_time(self, context: Context) -> bool:
-        """Whether the function is to be left alone for now: under a shield, or cleaning up after a stop."""
+    def _look_at(self, frame: FrameType | None, context: Context) -> str | None:
+        """Why the function is to be left alone for now; None if it may be struck."""
+        if not _load():
+            return "this interpreter has no way to do so"
+        mine = self._frame
+        if frame is None or mine is None:
+            return "it was on its way in or out"
+        if frame is mine:
+            return "it stood in C code that nothing of Python called"
         if context.copy().run(is_shielded, self.token):
-            return True
+            return "it was under a shield"
         handled: Any = sys._current_exceptions().get(self._ident)
         if isinstance(handled, tuple):  # 3.11
             handled = handled[1]
-        return isinstance(handled, CancelledError)
+        if isinstance(handled, CancelledError):
+            return "it was cleaning up after a stop"
+        return why_not_into(frame, mine, handled)
 
-    def _may_take(self, frame: FrameType) -> bool:
-        mine = self._frame
-        if mine is None or frame is mine or not may_raise_into(frame):
-            return False
-        one: FrameType | None = frame
-        while one is not None and one is not mine:
-            if one.f_code.co_name == "__del__":
-                return False  # what is raised in a finalizer goes to the unraisable hook, and nowhere else
-            one = one.f_back
-        return one is mine  # not another call on the same thread, nor another thread with this ident
+    # -- throws that fall into finalizers (I6) ----------------------------------------------------------------
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Count, for the length of a ``with``, the throws of this call that the interpreter could raise nowhere."""
+        before = sys.unraisablehook
+
+        def hook(unraisable: Any) -> None:
+            kind = unraisable.exc_type
+            if getattr(kind, "_of", None) is self and issubclass(kind, Interrupted):
+                self.lost += 1  # ours, and told by the account of the call
+                release_all(self.waiters)
+            else:
+                before(unraisable)
+
+        sys.unraisablehook = hook
+        try:
+            yield
+        finally:
+            if sys.unraisablehook is hook:  # or somebody has set theirs around it, and it goes on handing over
+                sys.unraisablehook = before
 
 
 def _load() -> bool:

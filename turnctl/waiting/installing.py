@@ -9,8 +9,8 @@ Invariants
       ``uninstall``. What was found is put back, the same object.
   I2  Where somebody has put a function of theirs on top of ours, theirs stays: ours is below it and passes calls on
       unchanged from then on, and a ``RuntimeWarning`` says so. A later ``install`` goes on top of theirs.
-  I3  A thread that turnctl itself starts is left alone, and so is a pool's worker: it outlives the turn that happens
-      to start it and must not carry that turn's context. Its jobs do.
+  I3  A thread that turnctl itself starts, told by who starts it and not by its name, is left alone, and so is a pool's
+      worker: it outlives the turn that happens to start it and must not carry that turn's context. Its jobs do.
 
 Lock: ``_changes``, held for a few assignments. May block: nothing. Not promised: that threads started in C, by
 ``_thread``, or by ``multiprocessing.pool.ThreadPool`` for its workers, carry anything.
@@ -18,6 +18,7 @@ Lock: ``_changes``, held for a few assignments. May block: nothing. Not promised
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -27,13 +28,12 @@ from typing import TYPE_CHECKING, Any, Self
 from turnctl import log
 from turnctl.errors import BadArgument, TurnctlError
 from turnctl.tokens import current, registry
+from turnctl.tokens.sites import is_ours
 
 if TYPE_CHECKING:
     from turnctl.tokens.token import CancelToken
 
 __all__ = ["Installed", "install", "uninstall"]
-
-_OURS = "turnctl-"
 
 
 class _Change:
@@ -80,7 +80,7 @@ def _thread_start(change: _Change) -> Callable[..., Any]:
     original: Any = change.original
 
     def start(self: threading.Thread) -> None:
-        if change.count > 0 and _is_for_us(self):
+        if change.count > 0 and _is_for_us(self) and not is_ours(sys._getframe(1).f_code.co_filename):  # I3
             self.run = _Run(self)  # type: ignore[method-assign]
         try:
             original(self)
@@ -114,7 +114,7 @@ def _is_for_us(thread: threading.Thread) -> bool:
     if "_name" not in held or thread.ident is not None or "run" in held:
         return False  # not initialised or started before, which the original tells; or made so by somebody else
     # one that was given a context (Python 3.14) keeps that
-    return not thread.name.startswith(_OURS) and held.get("_context") is None
+    return held.get("_context") is None
 
 
 def _pool_submit(change: _Change) -> Callable[..., Any]:
@@ -206,11 +206,14 @@ def install(*, threads: bool = False, single_turn: bool = False, http: bool = Fa
     Installs are counted; ``uninstall()`` undoes the last one, the end of the ``with`` its own. Thread-safe, never
     blocks, not a checkpoint.
     """
+    for name, given in (("threads", threads), ("single_turn", single_turn), ("http", http)):
+        if given is not True and given is not False:
+            raise BadArgument(f"install({name}=...) is True or False, not {given!r}")
     if http:
         raise BadArgument("install(http=True) is not in this version; give turn.call() an abort=, or bridge the socket")
     if not (threads or single_turn):
         raise BadArgument("install() has nothing to install: give threads=True or single_turn=True")
-    return Installed(threads=bool(threads), single_turn=bool(single_turn))._enter()
+    return Installed(threads=threads, single_turn=single_turn)._enter()
 
 
 def uninstall() -> None:

@@ -1,7 +1,7 @@
 """A job of an executor, and its future: what is submitted, run once or dropped once, and accounted for by the turn.
 
-Invariant J1: ``run`` and ``drop`` are called by whoever took the job off the queue, so one of them, once. The activity
-is closed before the future is done: who has the result finds it in the report.
+Invariant J1: ``run`` and ``drop`` are called by whoever took the job from the executor, so one of them, once. The
+activity is closed before the future is done: who has the result finds it in the report.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from turnctl.tokens.current import current_token
 from turnctl.tokens.event import release_all
 from turnctl.tokens.frames import calls_the_body
 from turnctl.tokens.shielding import is_shielded
+from turnctl.tokens.sites import frame_of
 from turnctl.waiting.parking import end_of, wait_until
 from turnctl.waiting.threads import context_of, is_own_stop, token_of
 from turnctl.waiting.worker import name_of
@@ -139,7 +140,8 @@ class Job:
     def is_shielded(self) -> bool:
         """Whether its submitter's shield still holds the stop back for it."""
         context = self._context
-        return context is not None and context.run(is_shielded, self._turn.token)
+        # a copy: whoever runs the job meanwhile is inside of the context itself
+        return context is not None and context.copy().run(is_shielded, self._turn.token)
 
     def _close(self, state: ActivityState, detail: str | None, late: str | None = None) -> None:
         assert self.activity is not None
@@ -158,7 +160,7 @@ class Job:
         ident = self._runs_on
         if ident is None:
             return ()
-        frame = sys._current_frames().get(ident)
+        frame = frame_of(ident)
         if frame is None:
             return ()
         code = frame.f_code

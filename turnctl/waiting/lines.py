@@ -4,7 +4,8 @@ Invariants
   L1  Nothing is read before ``poll`` says that it is there, and one ``peek`` per ``poll``: so no thread of ours is
       blocked in a read, where nothing could wake it.
   L2  What was read and is not returned goes back into the buffer of ``sys.stdin``, in order: a stop loses no half
-      line, and the next reader, ours or any other of this process, begins with it.
+      line, and the next reader, ours or any other of this process, begins with it. A half line that is longer than
+      that buffer (8 KiB as a rule) cannot go there: it is kept for the next reader of ours alone.
   L3  What ``sys.stdin`` had read ahead comes first.
   L4  One thread of ours reads at a time; the others wait their turn, and wake for their own stops.
 
@@ -50,10 +51,12 @@ def read_line(token: CancelToken | None, prompt: str = "", timeout_s: float | No
     """Read a line as ``input()`` does: ``prompt`` to standard output, no line end, ``EOFError`` at the end.
 
     A checkpoint that wakes at once from the read when the turn is stopped; what was typed by then stays for the next
-    reader. ``timeout_s`` in seconds of real time ends it with ``TimeoutError``. Without a token, or where
+    reader (beyond the 8 KiB of the buffer of ``sys.stdin``: for the next that comes this way). ``timeout_s`` in
+    seconds of real time ends it with ``TimeoutError``. Without a token, or where
     ``sys.stdin`` has no descriptor (a captured or replaced one), it is a plain ``input()``, which nothing wakes.
     Raises ``TurnOver`` once the turn's outcome has been decided without a stop.
     """
+    prompt = str(prompt)  # as the builtin does with whatever it is given
     if token is None and timeout_s is None:
         return input(prompt)
     if token is not None:
@@ -85,6 +88,7 @@ def _read(token: CancelToken | None, prompt: str, timeout_s: float | None) -> st
     if source is None:
         return input(prompt)
     stdin, buffer, raw, fd = source
+    os.fstat(fd)  # one that was closed is told before a descriptor of ours can get its number
     ends_at = None if timeout_s is None else clock.monotonic() + timeout_s
     with _my_turn(token), _woken(token) as wakeup:
         sys.audit("builtins.input", prompt)
@@ -110,7 +114,9 @@ def _read(token: CancelToken | None, prompt: str, timeout_s: float | None) -> st
                 _push_back(stdin, buffer, raw, fd, held)
     if not taken:
         raise EOFError("EOF when reading a line")
-    line = taken.removesuffix(b"\n").removesuffix(b"\r").decode(stdin.encoding, stdin.errors or "strict")
+    line = taken.removesuffix(b"\n").decode(stdin.encoding, stdin.errors or "strict")
+    if stdin.newlines is not None:  # it has translated the line end that ``_read_ahead`` showed it, so it does others
+        line = line.removesuffix("\r")
     sys.audit("builtins.input/result", line)
     return line
 

@@ -47,6 +47,8 @@ def acquire(token: CancelToken | None, lock: Any, timeout: float | str | None = 
     as the stop arrives is the caller's: True, and the next checkpoint raises.
     """
     ends_at = end_of(timeout)
+    if isinstance(lock, type):
+        raise BadArgument(f"cannot acquire the class {lock.__qualname__}; make one and give that")
     if isinstance(lock, threading.Condition):
         lock = lock._lock  # type: ignore[attr-defined]
     if isinstance(lock, Lock):

@@ -20,7 +20,7 @@ from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument
 from turnctl.waiting.conditions import can_join, take_under
 from turnctl.waiting.parking import end_of, left_until, pend
-from turnctl.waiting.slices import SLICE_S, in_slices, kind_of, note_slices
+from turnctl.waiting.slices import SLICE_S, by_looking, in_slices, kind_of, note_slices, sooner
 
 if TYPE_CHECKING:
     import queue
@@ -41,11 +41,15 @@ def get(token: CancelToken | None, source: Any, timeout: float | str | None = No
 
     A checkpoint; blocks without polling. A ``queue.SimpleQueue``, a class with a ``get`` of its own and a queue of a
     ``multiprocessing`` manager cannot be woken: these are waited for in slices of 50 ms, and the turn's report says
-    so. A message of a process that is only half there is read to its end.
+    so. A ``queue.SimpleQueue`` and a class that is unknown are only looked at between the slices, so an item is seen
+    up to 50 ms late, while a stop ends a slice at once. A message of a process that is only half there is read to its
+    end.
     """
     import queue
 
     ends_at = end_of(timeout)
+    if isinstance(source, type):
+        raise BadArgument(f"get() needs a queue, not the class {source.__qualname__}; make one and give that")
     if isinstance(source, SimpleQueue):
         found = source._take(token, ends_at)
     elif isinstance(source, queue.Queue) and type(source).get is queue.Queue.get and can_join(source.not_empty):
@@ -110,15 +114,11 @@ def _get_from_processes(token: CancelToken | None, source: Any, ends_at: float |
             pass
         # somebody else was faster, or stands in a get of their own, which locks the queue for as long as it waits
         note_slices(token, f"{kind_of(source)}, which another process is reading,")
-        pend(token, lambda: False, _sooner(ends_at, end_of(SLICE_S)))
+        pend(token, lambda: False, sooner(ends_at, end_of(SLICE_S)))
         if left_until(ends_at) == 0:
             if token is not None:
                 token.check()
             return []
-
-
-def _sooner(one: float | None, other: float | None) -> float | None:
-    return other if one is None or (other is not None and other < one) else one
 
 
 # -- queues that nothing can wake ---------------------------------------------------------------------------------
@@ -138,13 +138,32 @@ def _get_in_slices(token: CancelToken | None, source: Any, ends_at: float | None
 
     def attempt(seconds: float | None) -> bool:
         try:
-            found.append(source.get_nowait() if seconds == 0 else source.get(True, seconds))
+            if seconds == 0:
+                found.append(source.get_nowait())
+            elif seconds is None:
+                found.append(source.get())
+            else:
+                found.append(source.get(True, seconds))
         except Empty:
             return False
         return True
 
-    in_slices(token, attempt, ends_at, kind_of(source))
+    if _keeps_time(source) or (token is None and ends_at is None):
+        in_slices(token, attempt, ends_at, kind_of(source))
+    else:
+        by_looking(token, lambda: attempt(0), ends_at, kind_of(source))
     return found
+
+
+def _keeps_time(source: object) -> bool:
+    """Whether a timed ``get`` of it ends in time, however many threads take from it.
+
+    That of ``queue.SimpleQueue`` does not (CPython 3.11, 3.12): a getter that was woken after its time, by an item
+    that another one took, waits for ever. Nor need that of a class that we do not know: there may be one inside.
+    """
+    import queue
+
+    return isinstance(source, queue.Queue) or type(source).__module__.startswith("multiprocessing.")
 
 
 # -- our own ------------------------------------------------------------------------------------------------------

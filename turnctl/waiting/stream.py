@@ -13,6 +13,11 @@ Invariants
   F4  The reader appends, *then* looks for the waiting loop; the loop lists itself, *then* looks at the list
       (``tokens.event``, E1). The same holds for room and for ``closing``, with the sides changed.
   F5  The reader never refers to the ``Stream``, so that one which is dropped is collected, and then closed.
+  F7  A loop whose own thread asks the source says so (``in_next``), *then* looks at ``closing``; who closes does it the
+      other way round. So a ``next`` that blocks is either not begun or is unblocked by ``close``.
+  F8  ``next`` is marked as taken (``_busy``) from its beginning to its end. The interpreter switches no threads between
+      looking at the mark and setting it, so of two threads that ask at once the second gets an error, never an item
+      of the first.
 
 May block: ``next``, until there is an item; ``close`` for 250 ms. Not promised: that a source which is blocked in C
 code comes back; its thread is then left behind and named, as for a call.
@@ -23,12 +28,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
 
 from turnctl import points
 from turnctl.errors import BadArgument, CancelledError, TurnOver
 from turnctl.tokens.event import release_all
 from turnctl.tokens.frames import calls_the_body
+from turnctl.waiting import forks
 from turnctl.waiting.call import token_in
 from turnctl.waiting.feed import Feed
 from turnctl.waiting.parking import pend
@@ -103,6 +109,9 @@ class Stream(Generic[T]):
         self._has_close = close is not None
         self._is_ready = type(source) in _READY
         self._is_over = False
+        self._is_closed = False  # by ``close``: an end that is no fault
+        self._busy = False
+        self._era = feed.era
         # what the short way of ``next`` reads
         self._items: list[T] | tuple[T, ...] = feed.received
         self._space = feed.space
@@ -122,20 +131,39 @@ class Stream(Generic[T]):
         return self
 
     def __next__(self) -> T:
-        """The next item. A checkpoint; blocks until there is one."""
-        token = self._token
-        if token is not None and token._due:
-            self._checkpoint()
-        activity, items = self._activity, self._items
-        at = activity.given
-        if at < len(items):
-            activity.given = at + 1
-            if self._space and len(items) - at <= self._nearly:  # F4: what is used is stored before
-                release_all(self._space)
-            return items[at]
-        if self._is_over:
-            raise StopIteration
-        return self._next_here() if self._source is not None else self._next_there()
+        """The next item. A checkpoint; blocks until there is one.
+
+        Raises ``RuntimeError`` where another thread is in here already, and in a forked child.
+        """
+        if self._busy or self._era is not forks.era:
+            self._refuse()
+        self._busy = True  # F8
+        try:
+            token = self._token
+            if token is not None and token._due:
+                self._checkpoint()
+            activity, items = self._activity, self._items
+            at = activity.given
+            if at < len(items):
+                activity.given = at + 1
+                if self._space and len(items) - at <= self._nearly:  # F4: what is used is stored before
+                    release_all(self._space)
+                return items[at]
+            if self._is_over:
+                raise StopIteration
+            return self._next_here() if self._source is not None else self._next_there()
+        finally:
+            self._busy = False
+
+    def _refuse(self) -> NoReturn:
+        if self._feed.is_elsewhere:
+            raise RuntimeError(
+                f"stream {self._feed.name} belongs to the process that this one was forked from; begin a turn and a "
+                "stream of a source of its own here"
+            )
+        raise RuntimeError(
+            f"stream {self._feed.name} is being asked for an item already; it serves one loop, on one thread at a time"
+        )
 
     # -- the stop ---------------------------------------------------------------------------------------------
 
@@ -169,12 +197,12 @@ class Stream(Generic[T]):
         received = feed.received
         while True:
             at = activity.given
-            pend(token, lambda: len(received) > at or feed.finished, None, feed.items)  # noqa: B023
+            pend(token, lambda: len(received) > at or self._is_answered(), None, feed.items)  # noqa: B023
             points.reach("stream.looking")
             if token is not None and token._due:
                 self._checkpoint()
-            finished = feed.finished  # *then* the items: the last one came before it
-            if at < len(received):
+            finished = self._is_answered()  # *then* the items: the last one came before it
+            if at < len(received) and not self._is_closed:
                 activity.given = at + 1
                 if self._space and len(received) - at <= self._nearly:
                     release_all(self._space)
@@ -182,22 +210,32 @@ class Stream(Generic[T]):
             if finished:
                 self._end(feed.error)
 
-    def _end(self, error: BaseException | None) -> None:
+    def _is_answered(self) -> bool:
+        """Whether there will be no more items for the loop."""
+        feed = self._feed
+        return feed.finished or feed.was_given_up or self._is_closed
+
+    def _end(self, error: BaseException | None) -> NoReturn:
         """The source has no more: end the loop, by what it ended with."""
         self._is_over = True
-        self._feed.account()
-        if error is not None:
-            try:
+        feed = self._feed
+        if feed.finished:
+            feed.account()
+        try:
+            if self._is_closed:
+                raise StopIteration
+            is_ours = feed.closing and not isinstance(error, CancelledError)  # its error came of our close
+            if error is not None and not is_ours:
                 raise error
-            finally:
-                del error
-        if not self._feed.is_exhausted and self._turn is not None:
-            raise TurnOver(
-                f"turn {self._turn.turn_id} ended while its stream {self._feed.name} was read; "
-                "end a turn when its loops are through",
-                turn_id=self._turn.turn_id,
-            )
-        raise StopIteration
+            if not feed.is_exhausted and self._turn is not None:
+                raise TurnOver(
+                    f"turn {self._turn.turn_id} ended while its stream {feed.name} was read; "
+                    "end a turn when its loops are through",
+                    turn_id=self._turn.turn_id,
+                ) from error
+            raise StopIteration
+        finally:
+            del error
 
     # -- without one ------------------------------------------------------------------------------------------
 
@@ -206,11 +244,13 @@ class Stream(Generic[T]):
         feed, token = self._feed, self._token
         if self._iterator is None and not self._begin_here():
             self._end(None)
-        if feed.closing:
+        assert self._iterator is not None
+        points.reach("stream.asking")
+        feed.in_next = True
+        if feed.closing:  # F7
+            feed.in_next = False
             self._leave(None)
             self._end(None)
-        assert self._iterator is not None
-        feed.in_next = True
         try:
             item = next(self._iterator)
         except BaseException as error:
@@ -219,6 +259,9 @@ class Stream(Generic[T]):
             raise
         feed.in_next = False
         feed.received.append(item)
+        if self._feed.closing and (token is None or not token._due):
+            self._leave(None)
+            self._end(None)
         if self._is_ready:
             feed.received.extend(islice(self._iterator, AHEAD))  # nothing blocks here: the next ones as well
         if token is not None and token._due:
@@ -248,9 +291,11 @@ class Stream(Generic[T]):
         if token is not None and token._due and not self._is_over:
             feed.error = None if is_end else error
             self._checkpoint()
-        feed.is_exhausted = is_end
+        feed.is_exhausted = is_end and not feed.closing  # after a close an end may be a cut
         self._leave(None if is_end else error)
         self._is_over = True
+        if feed.closing:
+            self._end(feed.error)
 
     def _leave(self, error: BaseException | None) -> None:
         abort, self._abort = self._abort, None
@@ -268,8 +313,11 @@ class Stream(Generic[T]):
 
         Waits up to 250 ms for a source that is being asked; it is closed as soon as it comes back.
         """
-        self._is_over = True
+        self._is_over = self._is_closed = True
         self._items = ()
+        if self._feed.is_elsewhere:
+            return
+        release_all(self._feed.items)
         self._close(if_blocked=True)
 
     def __enter__(self) -> Self:
@@ -283,10 +331,10 @@ class Stream(Generic[T]):
         if feed is None:
             return
         try:
-            if self._source is not None:
-                self._leave(None)
-            else:
+            if self._source is None or feed.begin("never"):
                 feed.drop()
+            elif not feed.is_elsewhere:
+                self._leave(None)
         except BaseException as error:  # noqa: BLE001 - from a finalizer nothing can be raised
             feed._note("end", error)
 

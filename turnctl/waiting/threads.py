@@ -217,13 +217,16 @@ def iterate(turn: TurnCore, source: Iterable[T]) -> Iterator[T]:
         iterator = context.run(iter, source)
     except TypeError as error:
         raise BadArgument(f"iterate() needs something to iterate over: {error}") from None
-    return _items(context, iterator)
+    items = _items(context, iterator)
+    next(items)  # it stands inside its ``try`` now, so that closing it closes the source, asked for an item or not
+    return items
 
 
 @calls_the_body
 def _items(context: Context, iterator: Iterator[T]) -> Iterator[T]:
     token = token_of(context)
     try:
+        yield cast("T", None)
         while True:
             token.check()
             try:

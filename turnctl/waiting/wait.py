@@ -75,6 +75,8 @@ def wait(
     if on is not None:
         return wait_for(token, on, thing, timeout)  # type: ignore[arg-type] # it is asked there
     ends_at = end_of(timeout)
+    if isinstance(thing, type):
+        raise BadArgument(f"cannot wait for the class {thing.__qualname__}; make one and give that")
     if isinstance(thing, TurnEvent):
         is_over = thing._is_settled if ends_at is None else thing.is_set
         return wait_until(token, is_over, ends_at, thing._waiters) and thing.is_set()

@@ -1,10 +1,12 @@
 """A descriptor that other threads make readable, to wake a loop that is blocked in ``poll``.
 
 Invariants
-  V1  A number is closed only when nobody holds its ``_Descriptor`` any more, and who writes holds it meanwhile. So
+  V1  A number is closed only when nobody holds its ``_Ends`` any more, and who writes holds them meanwhile. So
       ``ring`` never writes to a number that was closed and given to another file in between, and needs no lock: it
       may be called from a signal handler, a finalizer or a callback of a stop.
   V2  In a forked child ``ring`` does nothing: the file is shared with the parent, whose loop it would wake.
+  V3  Both ends of a pipe are held and closed as one, the writing end first: nothing of ours is ever written to a pipe
+      that nobody can read, which kills a process that has SIGPIPE at its default.
 """
 
 from __future__ import annotations
@@ -12,50 +14,57 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from turnctl import points
 from turnctl.waiting.attention import Attention
 
 __all__ = ["Wakeup"]
 
 
-class _Descriptor:
-    """Owns one number, and closes it when the last reference to this goes; not in a forked child, which may have
-    closed all that it inherited and given the number to a file of its own.
+class _Ends:
+    """Owns the two numbers, or the one that is both, and closes them when the last reference to this goes; not in a
+    forked child, which may have closed all that it inherited and given the numbers to files of its own.
     """
 
-    __slots__ = ("_home", "fd")
+    __slots__ = ("_home", "read", "write")
 
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
+    def __init__(self, read: int, write: int) -> None:
+        self.read = read
+        self.write = write
         self._home = os.getpid()
 
     def __del__(self, getpid: Callable[[], int] = os.getpid, close: Callable[[int], None] = os.close) -> None:
-        if getpid() == self._home:
-            close(self.fd)
+        if getpid() != self._home:
+            return
+        try:
+            close(self.write)  # V3
+        finally:
+            if self.read != self.write:
+                close(self.read)
 
 
 class Wakeup:
     """Wakes the one loop that polls ``fd``. ``ring`` never blocks nor raises, and does nothing once closed."""
 
-    __slots__ = ("_attention", "_home", "_read", "_write")
+    __slots__ = ("_attention", "_ends", "_home")
 
     def __init__(self, *, bytewise: bool = False) -> None:
         self._home = os.getpid()
-        self._read: _Descriptor | None
-        self._write: _Descriptor | None
+        self._ends: _Ends | None
         if hasattr(os, "eventfd") and not bytewise:
-            self._read = self._write = _Descriptor(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
+            fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            self._ends = _Ends(fd, fd)
         else:
             read, write = os.pipe()
+            self._ends = _Ends(read, write)
             os.set_blocking(read, False)
             os.set_blocking(write, False)
-            self._read, self._write = _Descriptor(read), _Descriptor(write)
-        self._attention = Attention(self._write.fd) if bytewise else None
+        self._attention = Attention(self._ends.write) if bytewise else None
 
     @property
     def fd(self) -> int:
         """What the loop polls; -1 once closed."""
-        read = self._read
-        return -1 if read is None else read.fd
+        ends = self._ends
+        return -1 if ends is None else ends.read
 
     def listen(self) -> None:
         """Have signals wake the loop as well, where it was made ``bytewise``: an eventfd takes eight at a time."""
@@ -69,11 +78,12 @@ class Wakeup:
 
     def ring(self) -> None:
         """Make ``fd`` readable. Any thread, any moment; never blocks, never raises."""
-        write = self._write  # held until the end of this call (V1)
-        if write is None or os.getpid() != self._home:
+        ends = self._ends  # held until the end of this call (V1, V3)
+        if ends is None or os.getpid() != self._home:
             return
+        points.reach("wakeup.ringing")
         try:
-            os.write(write.fd, b"\1\0\0\0\0\0\0\0")  # an eventfd takes eight bytes, a pipe any number
+            os.write(ends.write, b"\1\0\0\0\0\0\0\0")  # an eventfd takes eight bytes, a pipe any number
         except OSError:
             pass  # full, hence readable already; or closed by somebody else, which the loop finds out by itself
 
@@ -87,4 +97,4 @@ class Wakeup:
     def close(self) -> None:
         """Close it, as soon as nobody rings any more. May be called twice."""
         self.deafen()
-        self._read = self._write = None
+        self._ends = None

@@ -13,7 +13,6 @@ May block: ``end``, up to the grace. A function that is blocked in C code can on
 
 from __future__ import annotations
 
-import sys
 import threading
 from _thread import LockType
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from turnctl.errors import CancelledError
 from turnctl.tokens import registry
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.frames import calls_the_body
+from turnctl.tokens.sites import frame_of
 from turnctl.waiting import abandoned
 
 if TYPE_CHECKING:
@@ -91,6 +91,11 @@ class Worker:
                     self.activity.close("failed", text)
             raise
         self.thread = thread
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether its function runs, has run or is about to: False if a start was struck before its thread came up."""
+        return self._begun[0] == "run" if self._begun else self.thread is not None
 
     def run_here(self) -> None:
         """Run the function on the calling thread, which is somebody else's; registering it is left to the caller."""
@@ -174,7 +179,7 @@ class Worker:
     def where(self) -> str:
         """The innermost line of Python that the thread stands at, as `` (file:line in function)``; may be empty."""
         thread = self.thread
-        frame = None if thread is None or thread.ident is None else sys._current_frames().get(thread.ident)
+        frame = None if thread is None else frame_of(thread.ident)
         if frame is None or self._ended:
             return ""
         code = frame.f_code
