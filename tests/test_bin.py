@@ -176,11 +176,17 @@ def test_interrupted_module_shows_no_traceback(checkout: Checkout) -> None:
     """A real Python that runs a module of the set-up dies of Ctrl-C in silence."""
     code = f'. "{checkout.root}/bin/venv.sh"; venv_module "{sys.executable}" slow'
     (checkout.root / "slow.py").write_text("print(1, flush=True)\nimport time\ntime.sleep(60)\n")
+    found_here = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     process = subprocess.Popen(
-        ["sh", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=checkout.root, start_new_session=True
+        ["sh", "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=checkout.root,
+        env=found_here,
+        start_new_session=True,
     )
     assert process.stdout is not None
-    process.stdout.readline()
+    assert b"1\n" == process.stdout.readline()
     os.killpg(process.pid, signal.SIGINT)
     err = process.communicate(timeout=BOUND)[1]
 
