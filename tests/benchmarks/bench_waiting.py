@@ -103,9 +103,12 @@ def _thread() -> Made:
     free = threading.Event()
 
     def wait(turn: turnctl.Turn) -> None:
-        turn.wait(turn.thread(free.wait))
+        try:
+            turn.wait(turn.thread(free.wait))
+        finally:
+            free.set()  # or the end of the turn would wait for it
 
-    return _in_turn(wait, free.set)
+    return _in_turn(wait)
 
 
 def _held_lock() -> Any:
@@ -170,7 +173,7 @@ def _once(made: Made) -> float:
     return (woken[0] - start) * 1e6
 
 
-def latencies(count: int = 200) -> list[Row]:
+def latencies(count: int = 100) -> list[Row]:
     kinds = dict(WAITS)
     for name, make in RIVALS.items():
         try:
