@@ -949,7 +949,7 @@ def test_two_threads_at_once_are_refused(ahead: int) -> None:
             next(items)
         items.close()
 
-        assert "over" == looping.result()
+        assert "over" == looping.result(within=BOUND / 2)  # the source was cut by its close, not by its own time
 
 
 @pytest.mark.switchinterval

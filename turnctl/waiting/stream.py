@@ -246,6 +246,7 @@ class Stream(Generic[T]):
             self._end(None)
         assert self._iterator is not None
         points.reach("stream.asking")
+        feed.thread = threading.get_ident()  # not always the one that began
         feed.in_next = True
         if feed.closing:  # F7
             feed.in_next = False
