@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -61,6 +63,33 @@ class Background(Generic[T]):
         if error is not None:
             raise error
         return self._value  # type: ignore[return-value]
+
+
+@contextmanager
+def ctrl_c_once(ready: threading.Event) -> Iterator[None]:
+    """Once ``ready`` is set, one ``KeyboardInterrupt`` in the main thread, which is in the block by then."""
+    main = threading.get_ident()
+    presses: list[int] = []
+
+    def heard(*_: object) -> None:
+        presses.append(1)
+        if len(presses) == 1:
+            raise KeyboardInterrupt
+
+    def press() -> None:
+        # Python does not cut a block short for a signal that came just before it: press until it is heard
+        assert ready.wait(BOUND)
+        while not presses:
+            signal.pthread_kill(main, signal.SIGINT)
+            time.sleep(0.001)
+
+    before = signal.signal(signal.SIGINT, heard)
+    try:
+        pressing = Background(press)
+        yield
+        pressing.result()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def is_parked(waiters: list[Any], threads: int = 1) -> bool:

@@ -7,7 +7,6 @@ import contextvars
 import functools
 import gc
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from standins import BOUND, Background, is_parked, until
+from standins import BOUND, Background, ctrl_c_once, is_parked, until
 
 import turnctl
 from turnctl import BadArgument, CancelledError, TurnOver
@@ -641,25 +640,8 @@ def test_turn_that_ends_around_a_call(blocking: Blocking) -> None:
 
 def test_interrupted_caller_leaves_the_call_to_its_turn(blocking: Blocking) -> None:
     """Ctrl-C reaches the waiting main thread at once; the call is aborted and ends with the turn."""
-    main = threading.get_ident()
-    presses: list[int] = []
-
-    def heard(*_: object) -> None:
-        presses.append(1)
-        if len(presses) == 1:
-            raise KeyboardInterrupt
-
-    def press() -> None:
-        # Python does not cut a block short for a signal that came just before it: press until it is heard
-        assert blocking.inside.wait(BOUND)
-        while not presses:
-            signal.pthread_kill(main, signal.SIGINT)
-            time.sleep(0.001)
-
-    before = signal.signal(signal.SIGINT, heard)
     begun = time.monotonic()
-    try:
-        pressing = Background(press)
+    with ctrl_c_once(blocking.inside):
         with pytest.raises(KeyboardInterrupt):
             with turnctl.turn(grace=60) as turn:
                 try:
@@ -667,9 +649,6 @@ def test_interrupted_caller_leaves_the_call_to_its_turn(blocking: Blocking) -> N
                 finally:
                     assert blocking.gate.wait(BOUND)  # by the abort, before the turn ends
 
-        pressing.result()
-    finally:
-        signal.signal(signal.SIGINT, before)
     assert time.monotonic() - begun < BOUND
     assert ("cancelled", "signal") == (turn.outcome, turn.cause)
     assert only_activity(turn).state in ("completed", "cancelled")

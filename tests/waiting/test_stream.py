@@ -7,7 +7,6 @@ import contextvars
 import gc
 import itertools
 import os
-import signal
 import socket
 import sqlite3
 import threading
@@ -16,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from standins import BOUND, Background, is_parked, until
+from standins import BOUND, Background, ctrl_c_once, is_parked, until
 
 import turnctl
 from turnctl import BadArgument, CancelledError, TurnOver
@@ -580,30 +579,10 @@ def test_turn_that_ends_around_a_loop() -> None:
 def test_interrupted_loop_is_closed_by_its_turn() -> None:
     """Ctrl-C reaches a main thread that waits for an item; the source is closed and its thread ends."""
     source = Source(1, blocks=True)
-    main = threading.get_ident()
-    presses: list[int] = []
-
-    def heard(*_: object) -> None:
-        presses.append(1)
-        if len(presses) == 1:
-            raise KeyboardInterrupt
-
-    def press() -> None:
-        # Python does not cut a block short for a signal that came just before it: press until it is heard
-        assert source.blocked.wait(BOUND)
-        while not presses:
-            signal.pthread_kill(main, signal.SIGINT)
-            time.sleep(0.001)
-
-    before = signal.signal(signal.SIGINT, heard)
-    try:
-        pressing = Background(press)
+    with ctrl_c_once(source.blocked):
         with pytest.raises(KeyboardInterrupt):
             with turnctl.turn(grace=60) as turn:
                 list(turn.stream(source, source.shut))
-        pressing.result()
-    finally:
-        signal.signal(signal.SIGINT, before)
 
     assert ("cancelled", 1, "ended") == (turn.outcome, len(source.closed), turn.report.execution)
 

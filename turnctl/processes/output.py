@@ -275,8 +275,8 @@ def _write(fd: int, data: bytes | memoryview) -> int:
     try:
         return os.write(fd, data)
     except BrokenPipeError:
-        if signal.SIGPIPE not in before:
-            signal.sigtimedwait({signal.SIGPIPE}, 0)  # ours, sent to this thread by that write
+        if signal.SIGPIPE not in before and signal.SIGPIPE in signal.sigpending():
+            signal.sigwait({signal.SIGPIPE})  # ours, sent to this thread by that write; comes back at once
         raise
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -17,7 +17,19 @@ if TYPE_CHECKING:
     from turnctl.tokens.callbacks import Registration
     from turnctl.tokens.core import TokenCore
 
-__all__ = ["CANCEL", "Entry", "Parts", "Retirement", "adds", "derive", "level_name", "new_record", "outcome_of", "read"]
+__all__ = [
+    "CANCEL",
+    "Entry",
+    "Parts",
+    "Retirement",
+    "adds",
+    "check_request",
+    "derive",
+    "level_name",
+    "new_record",
+    "outcome_of",
+    "read",
+]
 
 CANCEL = LEVELS["cancel"]
 _TEXT = (str, type(None))
@@ -97,6 +109,16 @@ def derive(first: StopRecord, level: int, grace: float | None, source: str | Non
     )
 
 
+def check_request(reason: object, by: object, cause: object, level: object) -> None:
+    """Refuse what no stop can carry: ``BadArgument``, also where there is nothing to stop."""
+    if cause not in CAUSES:
+        raise BadArgument(f"unknown cause {cause!r}; use one of {', '.join(sorted(CAUSES))}")
+    if level not in LEVELS:
+        raise BadArgument(f"unknown level {level!r}; use soft, cancel or kill")
+    if not isinstance(reason, _TEXT) or not isinstance(by, _TEXT):
+        raise BadArgument(f"reason and by of a stop are str or None, not {reason!r} and {by!r}")
+
+
 def new_record(
     reason: str | None,
     by: str | None,
@@ -106,13 +128,7 @@ def new_record(
     source: str | None,
 ) -> StopRecord:
     """A checked request; ``BadArgument`` or ``BadDuration`` before anything is recorded."""
-    if cause not in CAUSES:
-        raise BadArgument(f"unknown cause {cause!r}; use one of {', '.join(sorted(CAUSES))}")
-    if level not in LEVELS:
-        raise BadArgument(f"unknown level {level!r}; use soft, cancel or kill")
-    given: tuple[object, object] = (reason, by)
-    if not isinstance(given[0], _TEXT) or not isinstance(given[1], _TEXT):
-        raise BadArgument(f"reason and by of a stop are str or None, not {reason!r} and {by!r}")
+    check_request(reason, by, cause, level)
     seconds = None if grace is None else parse_duration(grace, what="grace", zero=True)
     return StopRecord(cause, level, monotonic(), wall(), reason, by, seconds, None, source, calling_site())
 

@@ -14,7 +14,7 @@ from turnctl.errors import BadArgument
 from turnctl.records.stops import StopAnswer, StopResult
 from turnctl.tokens import registry
 from turnctl.tokens.current import bound, session_name
-from turnctl.tokens.entries import new_record
+from turnctl.tokens.entries import check_request
 from turnctl.tokens.ids import check_name
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def stop(
         if name is not None and not check_name(name):
             raise BadArgument(f"{what} must be a non-empty str, not {name!r}")
     _check_stop(soft=soft, kill=kill, grace=grace, wait=wait)
-    new_record(reason, by, cause, "cancel", None, None)  # a misuse is told also when nothing runs
+    check_request(reason, by, cause, "cancel")  # a misuse is told also when nothing runs
     if turn_id is not None:
         turn = registry.find(turn_id)
     else:
@@ -180,7 +180,8 @@ def stop_all(
     grace: float | str | None = None,
 ) -> list[StopAnswer]:
     """Stop every turn of this process; one answer each. Never blocks; safe in a signal handler."""
-    new_record(reason, by, cause, level, grace, None)  # a misuse is told also when nothing runs
+    check_request(reason, by, cause, level)  # a misuse is told also when nothing runs
+    _check_stop(soft=False, kill=False, grace=grace, wait=None)
     return [turn.cancel(reason, by=by, cause=cause, level=level, grace=grace) for turn in registry.all_turns()]
 
 
