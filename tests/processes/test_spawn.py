@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from commands import FakeTurn, Gate, alive, nap
 
-from turnctl.processes import supervise
+from turnctl.processes import grouped
 from turnctl.processes.command import popen, run
 
 
@@ -45,7 +45,7 @@ def test_interruption_before_supervision_ends_the_child(
         gate.wait()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(supervise, "Leader", leader)
+    monkeypatch.setattr(grouped, "Leader", leader)
     with pytest.raises(KeyboardInterrupt):
         begin(owner, f"{tag} & echo > {gate}; {tag}; true", shell=True)
 

@@ -5,14 +5,15 @@ record.
 from __future__ import annotations
 
 from time import monotonic
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from turnctl.processes.leader import Leader
 from turnctl.processes.signames import name_of
 from turnctl.processes.spec import Spec
-from turnctl.processes.table import Entry, Identity
 from turnctl.processes.tree import Reached
-from turnctl.records.process import Containment, ProcessOutcome, SignalSent, Survivor
+from turnctl.records.process import ProcessOutcome, SignalSent, Survivor
+
+if TYPE_CHECKING:
+    from turnctl.processes.custody import Custody
 
 __all__ = ["Account", "status_words"]
 
@@ -29,8 +30,6 @@ class Account:
         self.timed_out = False
         self.stopped = False
         self.signals: list[SignalSent] = []
-        self.seen: set[Identity] = set()
-        self.killed: set[Identity] = set()
         self.leftovers: tuple[Survivor, ...] = ()
         self.survivors: tuple[Survivor, ...] = ()
         self.notes: list[str] = []
@@ -42,9 +41,12 @@ class Account:
         name = name_of(signum)
         self.signals += [SignalSent(name, after, scope, pid) for scope, pid in reached]
 
-    def saw(self, members: list[Entry]) -> None:
-        """Note what is being ended."""
-        self.seen.update(member.identity for member in members)
+    def told(self, sent: list[tuple[float, int, str, int]]) -> None:
+        """Note what a warden has sent: seconds since the start, number, scope and pid of each."""
+        self.signals += [
+            SignalSent(name_of(signum), after, "group" if scope == "group" else "process", pid)
+            for after, signum, scope, pid in sent
+        ]
 
     def note(self, text: str) -> None:
         if text not in self.notes:
@@ -62,34 +64,30 @@ class Account:
             return "completed", f"its timeout passed: {status}"
         return "unknown" if returncode is None else "completed", status
 
-    def outcome(self, leader: Leader, containment: Containment) -> ProcessOutcome:
+    def outcome(self, custody: Custody) -> ProcessOutcome:
         """The record as of now."""
         until = monotonic() if self.ended_at is None else self.ended_at
-        ended: set[Identity] = set()
-        if self.ended_at is not None:  # before that they may grow while they are counted
-            left = {survivor.pid for survivor in self.survivors}
-            ended = {identity for identity in self.seen if identity[0] not in left}
+        is_over = self.ended_at is not None  # before that, counts may grow and proofs are not yet wanted
+        ended, killed = custody.counts if is_over else (0, 0)
         notes = list(self.notes)
         if self.output_held:
             notes.append("the output was still held open when the command had ended, and was read no further")
-        if leader.ended and leader.returncode is None:
-            notes.append(
-                "the exit status is not known: another part of this program reaped the process, or it ignores SIGCHLD"
-            )
+        if custody.has_ended and custody.returncode is None:
+            notes.append(f"the exit status is not known: {custody.why_unknown}")
         return ProcessOutcome(
-            pid=leader.pid,
+            pid=custody.pid,
             argv=self._argv,
-            returncode=leader.returncode,
-            exited=leader.ended,
+            returncode=custody.returncode,
+            exited=custody.has_ended,
             timed_out=self.timed_out,
             stopped=self.stopped,
             signals=tuple(self.signals),
-            ended=len(ended),
-            killed=sum(identity in self.killed for identity in ended),
+            ended=ended,
+            killed=killed,
             leftovers=self.leftovers,
             survivors=self.survivors,
-            containment=containment,
-            empty_proven=False,
+            containment=custody.containment,
+            empty_proven=is_over and custody.empty_proven,
             output_held=self.output_held,
             duration_s=until - self.started_at,
             notes=tuple(notes),

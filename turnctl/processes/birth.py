@@ -168,7 +168,8 @@ def _error_of(words: bytes) -> NotStarted:
 def _in_child(request: "dict[str, Any]", told: int, foreground: int) -> "Callable[[], None] | None":
     """What must be done between fork and exec; None where nothing must, so that the fast form can be taken."""
     limits, nice, processors = request["limits"], request["nice"], request["processors"]
-    if not limits and nice is None and processors is None and foreground < 0:
+    closed = request["closed"]
+    if not limits and nice is None and processors is None and foreground < 0 and not closed:
         return None
     from resource import setrlimit
 
@@ -184,6 +185,8 @@ def _in_child(request: "dict[str, Any]", told: int, foreground: int) -> "Callabl
                 before = _signal.pthread_sigmask(_signal.SIG_BLOCK, (_signal.SIGTTOU,))
                 os.tcsetpgrp(foreground, os.getpid())
                 _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
+            for fd in closed:
+                os.close(fd)
         except BaseException as error:  # noqa: BLE001 - told to the parent; nothing else can be done here
             number = error.errno if isinstance(error, OSError) and error.errno else EINVAL
             os.write(told, b"OSError:%x:setup" % number)

@@ -12,7 +12,7 @@ from turnctl.processes.options import PopenOptions, RunOptions
 from turnctl.processes.output import Capture, Source
 from turnctl.processes.process import Process
 from turnctl.processes.scoped import scoped
-from turnctl.processes.spec import Args, Spec, Stream, Terminal, make_spec, read_stream
+from turnctl.processes.spec import Args, Require, Spec, Stream, Terminal, make_spec, read_stream
 from turnctl.processes.supervise import Supervision
 from turnctl.processes.text import Coding
 from turnctl.processes.unknown import refuse_unknown
@@ -50,6 +50,7 @@ def run(
     close_fds: bool = True,
     on_start: Callable[[int], None] | None = None,
     before_exec: Callable[[], None] | None = None,
+    require: Require | None = None,
     **unknown: Any,
 ) -> Completed:
     """Run a command to its end and return what it wrote and how it ended. A checkpoint, also before the
@@ -62,6 +63,7 @@ def run(
     "1m30s". ``terminal`` is ``session`` (a session of its own) or ``group`` (a group of its own in this
     session); ``on_start`` is called with the pid. ``close_fds=False`` hands on what this
     program has open and inheritable; ``before_exec`` is called in the child, for a program without threads.
+    ``require="complete"`` starts it only where its end can be proved, and else raises ``ContainmentUnavailable``.
 
     On a stop of the owner or the timeout the whole tree is sent ``stop_signal``, and after the grace KILL
     until nothing of it is found. A stop then raises ``CancelledError`` with ``partial``, or with
@@ -101,6 +103,7 @@ def run(
         close_fds=close_fds,
         on_start=on_start,
         before_exec=before_exec,
+        require=require,
     )
     out = Capture() if spec.stdout == "pipe" else None
     err = Capture() if spec.stderr == "pipe" else None
@@ -142,6 +145,7 @@ def popen(
     close_fds: bool = True,
     on_start: Callable[[int], None] | None = None,
     before_exec: Callable[[], None] | None = None,
+    require: Require | None = None,
     **unknown: Any,
 ) -> Process:
     """Start a command and return a handle to it; it is ended with its owner at the latest. A checkpoint.
@@ -169,6 +173,7 @@ def popen(
         close_fds=close_fds,
         on_start=on_start,
         before_exec=before_exec,
+        require=require,
     )
     return Process(spec, owner, coding)
 

@@ -244,6 +244,7 @@ class Launcher:
                 "memory": 0,
                 "reaped": 0,
                 "seen": len(self._below.seen),
+                "killed": len(self._below.struck),
                 "cause": "warden",
                 "reusable": False,
                 "after": None,

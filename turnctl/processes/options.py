@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict
 
-from turnctl.processes.spec import Stream, Terminal
+from turnctl.processes.spec import Require, Stream, Terminal
 
 __all__ = ["PopenOptions", "RunOptions"]
 
@@ -32,6 +32,7 @@ class PopenOptions(TypedDict, total=False):
     close_fds: bool
     on_start: Callable[[int], None] | None
     before_exec: Callable[[], None] | None
+    require: Require | None
 
 
 class RunOptions(PopenOptions, total=False):

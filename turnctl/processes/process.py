@@ -55,7 +55,12 @@ class Process:
         self._supervision.launch()
         first = self._supervision.outcome()
         assert first is not None
-        assert first.pid is not None
+        if first.pid is None:
+            self._supervision.end(monotonic)
+            raise ChildProcessError(
+                f"{spec.title}: its warden was killed at the moment of the start, so it is not known whether it ran; "
+                "nothing of it is left" if self._supervision.account.survivors == () else "nothing is known of it"
+            )
         self.args = spec.given
         self.pid: int = first.pid
 

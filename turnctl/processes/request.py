@@ -23,7 +23,8 @@ _RESTORED = (13, 25)
 class Request(NamedTuple):
     """One command. What is None is taken from the requesting moment.
 
-    ``stdin``, ``stdout`` and ``stderr`` are open descriptors, None for the null device. ``terminal``: ``session`` is a
+    ``stdin``, ``stdout`` and ``stderr`` are open descriptors, None for the null device. ``closed`` names those of 0 to 2
+    that the command is to find closed. ``terminal``: ``session`` is a
     session of its own, ``group`` a process group of its own in this process's session, and ``foreground`` then a
     descriptor of the terminal whose foreground the command is given before it is loaded. ``steps`` are signals, each
     with the seconds until the next; after the last comes KILL. ``orphaned`` are the steps for the loss of this process
@@ -39,6 +40,7 @@ class Request(NamedTuple):
     stdout: int | None = None
     stderr: int | None = None
     pass_fds: tuple[int, ...] = ()
+    closed: tuple[int, ...] = ()
     terminal: Literal["session", "group"] = "session"
     foreground: int | None = None
     watch_stops: bool = False
@@ -105,6 +107,7 @@ def compose(request: Request, moment: Moment, given: Moment) -> tuple[dict[str, 
         "env": env,
         "std": std,
         "keep": keep,
+        "closed": request.closed,
         "cwd": cwd,
         "cwd_fd": cwd_fd,
         "session": request.terminal == "session",

@@ -18,51 +18,27 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from typing import Any, NamedTuple
+from typing import Any
 
+from turnctl.processes.pipes import Pipes
 from turnctl.processes.spec import Spec
 
-__all__ = ["Started", "start", "undo"]
+__all__ = ["kill_child", "name_a_line", "spawn"]
 
 
-class Started(NamedTuple):
-    """A running command: its pid and our ends of its pipes."""
-
-    pid: int
-    stdin: int | None
-    stdout: int | None
-    stderr: int | None
-
-
-def start(spec: Spec) -> Started:
-    """Start the command. Raises what ``subprocess.Popen`` raises, with no process and no descriptor left
+def spawn(spec: Spec, pipes: Pipes) -> int:
+    """Start the command as a child of ours; its pid. Raises what ``subprocess.Popen`` raises, with no process left
     behind.
 
     Blocks until the command has been loaded, which a hung file system can delay.
     """
-    ours: dict[str, int] = {}
-    theirs: list[int] = []
-    try:
-        ends = {}
-        for name in ("stdin", "stdout", "stderr"):
-            target = getattr(spec, name)
-            if target == "pipe":
-                read, write = os.pipe()  # neither end is inherited unless it is handed over
-                ours[name], end = (write, read) if name == "stdin" else (read, write)
-                theirs.append(end)
-                target = end
-            ends[name] = _FOR_POPEN.get(target, target)
-        pid = _popen(spec, ends)
-    except BaseException as error:
-        for fd in ours.values():
-            os.close(fd)
-        if isinstance(error, FileNotFoundError) and _looks_like_a_line(spec, error):
-            error.add_note("a command given as one string is the name of a program; pass a list, or shell=True")
-        raise
-    finally:
-        for fd in theirs:
-            os.close(fd)
-    return Started(pid, ours.get("stdin"), ours.get("stdout"), ours.get("stderr"))
+    return _popen(spec, {name: _FOR_POPEN.get(end, end) for name, end in pipes.ends.items()})
+
+
+def name_a_line(spec: Spec, error: BaseException) -> None:
+    """Add a hint where a whole command line was given as the name of a program."""
+    if isinstance(error, FileNotFoundError) and _looks_like_a_line(spec, error):
+        error.add_note("a command given as one string is the name of a program; pass a list, or shell=True")
 
 
 _FOR_POPEN: dict[int | str, int | None] = {
@@ -101,18 +77,11 @@ def _undo(popen: subprocess.Popen[Any]) -> None:
     if pid is None or popen.returncode is not None:
         return
     popen.returncode = -signal.SIGKILL
-    _kill_child(pid)
+    kill_child(pid)
 
 
-def undo(started: Started) -> None:
-    """End a command that was only just started, with its group, and close our ends of its pipes."""
-    for fd in started[1:]:
-        if fd is not None:
-            os.close(fd)
-    _kill_child(started.pid)
-
-
-def _kill_child(pid: int) -> None:
+def kill_child(pid: int) -> None:
+    """End a command that was only just started, with its group, and reap it."""
     # our child, which nobody has reaped, so that the number is no other group's either; there is no group yet where the
     # child had not come so far
     for kill in (os.killpg, os.kill):

@@ -2,22 +2,20 @@
 
 Invariants (who drives the loop, and how others reach it, stands in ``drive``)
   S1  The command is admitted by its owner before it is started; a refused admission starts nothing.
-  S2  The loop waits in one ``poll``: on the pipes, a descriptor of the main process, those of the members
-      while a ladder goes on, and a wake-up descriptor.
-  S3  The main process is reaped last: after a look at the tree that found nobody, or when the tree was given
-      up.
+  S2  The loop waits in one ``poll``: on the pipes, on what its custody watches, and a wake-up descriptor.
+  S3  A command is let go of last: after it was found or proved to be gone, or when it was given up.
   S4  Every phase ends: running by exit, timeout or stop; draining after ``SILENCE_S`` without output or
-      ``DRAINING_S`` in all; ending by the ladder's grace and drain.
+      ``DRAINING_S`` in all, and once it is known whether anything is left; ending by grace and drain.
   S5  At each wake-up exit, stop and timeout are read before any of them is acted on. A stop goes before an
       exit and an exit before a timeout, and what was seen besides is kept as evidence.
 
-A command that has ended by itself and left processes behind is *left*: it keeps its place with the owner, the
-main process stays unreaped, the pipes stay open, and nobody drives until a stop or the owner's end.
+A command that has ended by itself and left processes behind is *left*: it keeps its place with the owner, it
+is held on to, the pipes stay open, and nobody drives until a stop or the owner's end. How a command is held, by a
+warden or as a group of processes, is its ``custody``'s.
 """
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from time import monotonic
 
@@ -25,15 +23,16 @@ from turnctl import points
 from turnctl.errors import TurnOver
 from turnctl.processes import leaving
 from turnctl.processes.account import Account
+from turnctl.processes.begin import begin
+from turnctl.processes.custody import Custody, Found
 from turnctl.processes.demand import Demanded
-from turnctl.processes.ladder import Ladder
-from turnctl.processes.leader import Leader, reap_abandoned
+from turnctl.processes.leader import reap_abandoned
 from turnctl.processes.output import Pump, Sink, Source
-from turnctl.processes.spawn import Started, start, undo
+from turnctl.processes.pipes import Pipes
+from turnctl.processes.spawn import name_a_line
 from turnctl.processes.spec import Spec
-from turnctl.processes.table import Entry
 from turnctl.processes.threads import needing_threads
-from turnctl.processes.tree import Tree, is_still
+from turnctl.processes.tree import is_still
 from turnctl.processes.undisturbed import Undisturbed
 from turnctl.records.process import ProcessOutcome
 from turnctl.tokens.activities import Activity, Owner
@@ -46,9 +45,6 @@ SILENCE_S = 0.2
 DRAINING_S = 1.0
 #: what leftovers may add to the output after the main process has ended
 DRAINING_BYTES = 8 * 1024 * 1024
-#: between two looks at a traced process, whose status its tracer may hold back
-TRACED_PAUSE_S = 0.05
-LEFT_OVER = "still running when the command had ended"
 
 
 class Supervision(Demanded):
@@ -79,14 +75,10 @@ class Supervision(Demanded):
         self._deadline: float | None = None
         self._exited_at = 0.0
         self._taken_at_exit = 0
-        self._is_due = False
-        self._is_traced = False
-        self._there: list[Entry] = []
-        self._leader: Leader | None = None
-        self._ladder: Ladder | None = None
+        self._there: list[Found] = []
+        self._custody: Custody | None = None
         # set by _start, before anything can ask for them
         self._activity: Activity
-        self._tree: Tree
         self._pump: Pump
 
     # -- starting --------------------------------------------------------------------------------------------
@@ -125,7 +117,8 @@ class Supervision(Demanded):
 
     def _start(self) -> None:
         reap_abandoned()
-        started: Started | None = None
+        custody: Custody | None = None
+        pipes: Pipes | None = None
         quiet = Undisturbed()
         quiet.begin()
         self._wakeup = Wakeup(bytewise=is_main())
@@ -144,13 +137,21 @@ class Supervision(Demanded):
             quiet.end()  # a signal that has come by now counts before the start
             quiet.begin()
             self._refuse_if_stopped()
-            started = start(self.spec)
+            pipes = Pipes(self.spec)
+            try:
+                custody = begin(self.spec, self.account, pipes, self._wakeup.ring, self.grace_s)
+            finally:
+                pipes.close_theirs()
             with needing_threads(self.name):
-                self._take_over(started, self._wakeup)
+                self._take_over(custody, pipes, self._wakeup)
         except BaseException as error:
-            if started is not None:
-                undo(started)
+            if pipes is not None:
+                pipes.close_ours()
+            if custody is not None:
+                self._custody = None
+                custody.undo()
             self._close_unstarted(error)
+            name_a_line(self.spec, error)
             quiet.end()
             raise
         self._unless_struck(lambda: self._announce(quiet))
@@ -169,29 +170,35 @@ class Supervision(Demanded):
         if self._wakeup is not None:
             self._wakeup.close()
 
-    def _take_over(self, started: Started, wakeup: Wakeup) -> None:
+    def _take_over(self, custody: Custody, pipes: Pipes, wakeup: Wakeup) -> None:
         self.account.started_at = monotonic()
         if self.spec.timeout_s is not None:
             self._deadline = self.account.started_at + self.spec.timeout_s
-        leader = Leader(started.pid, wakeup.ring)
-        self._tree = Tree(leader)
         pump = self._pump = Pump()
         pump.watch(wakeup.fd)
-        if leader.fd is not None:
-            pump.watch(leader.fd)
-        for fd, sink in zip((started.stdout, started.stderr), self._sinks, strict=True):
-            if fd is not None and sink is not None:
-                pump.read_from(fd, sink)
-        if started.stdin is not None and self._source is not None:
-            pump.write_to(started.stdin, self._source)
-        self._leader = leader
+        custody.watch(pump)
+        self._custody = custody
         self.phase = "running"
+        ours = pipes.ours
+        for name, sink in zip(("stdout", "stderr"), self._sinks, strict=True):
+            if name in ours and sink is not None:
+                pump.read_from(ours[name], sink)
+                del ours[name]
+        if "stdin" in ours and self._source is not None:
+            pump.write_to(ours["stdin"], self._source)
+            del ours["stdin"]
 
     def _announce(self, quiet: Undisturbed) -> None:
         quiet.end()
         points.reach("processes.run.spawned")
-        if self.spec.on_start is not None:
-            self.spec.on_start(self._tree.leader.pid)
+        custody = self._held
+        if self.spec.on_start is not None and custody.pid is not None:
+            self.spec.on_start(custody.pid)
+
+    @property
+    def _held(self) -> Custody:
+        assert self._custody is not None
+        return self._custody
 
     # -- the loop --------------------------------------------------------------------------------------------
 
@@ -206,17 +213,7 @@ class Supervision(Demanded):
                 if fd == wakeup.fd:
                     wakeup.clear()
                     self._tell()
-                else:
-                    self._forget(fd)
-                # the tree is worth a look when the last one that was waited for has ended
-                self._is_due = self._is_due or (not self._tree.held and self._tree.leader.look())
-
-    def _forget(self, fd: int) -> None:
-        self._pump.unwatch(fd)
-        if fd == self._tree.leader.fd:
-            self._is_traced = not self._tree.leader.look()
-        else:
-            self._tree.let_go(fd)
+                self._held.notice(None if fd == wakeup.fd else fd, self._pump)
 
     def _advance(self, now: float) -> float | None:
         """Decide what the facts mean, act on it, and say how long to wait for more of them."""
@@ -225,22 +222,24 @@ class Supervision(Demanded):
         if self.phase == "draining":
             return self._while_draining(now)
         if self.phase == "left" and self._asked:
-            return self._begin_ladder(now)
+            return self._begin_ending(now, "stop")
         if self.phase == "ending":
             return self._while_ending()
         return None
 
     def _while_running(self, now: float) -> float | None:
-        ended = self._tree.leader.look()
+        custody = self._held
+        ended = custody.look()
         if ended:
             points.reach("processes.exit.observed")
         wanted = self._is_stop_wanted()
         timed_out = self._deadline is not None and now >= self._deadline and not ended
-        if wanted or timed_out:
+        timed_out = timed_out or custody.began_by_itself == "timeout"
+        if wanted or timed_out or custody.began_by_itself:
             self.interrupted = wanted
             self.account.stopped = wanted and not ended
             self.account.timed_out = timed_out
-            return self._begin_ladder(now)
+            return self._begin_ending(now, "stop" if wanted else "timeout")
         if ended:
             self.phase = "draining"
             self._exited_at = monotonic()
@@ -248,14 +247,13 @@ class Supervision(Demanded):
             self._tell()
             points.reach("processes.exit.draining")
             return self._while_draining(self._exited_at)
-        if self._is_traced:
-            return self._sooner(now + TRACED_PAUSE_S, self._deadline)
-        return self._sooner(self._deadline)
+        return self._sooner(custody.look_at(now), self._deadline)
 
     def _while_draining(self, now: float) -> float | None:
-        if self._is_stop_wanted():
-            self.interrupted = True
-            return self._begin_ladder(now)
+        custody = self._held
+        if self._is_stop_wanted() or custody.began_by_itself:
+            self.interrupted = self._is_stop_wanted()
+            return self._begin_ending(now, "stop")
         silent_at = max(self._exited_at, self._pump.taken_at) + SILENCE_S
         until = min(silent_at, self._exited_at + DRAINING_S)
         is_much = self._pump.taken - self._taken_at_exit > DRAINING_BYTES
@@ -265,90 +263,55 @@ class Supervision(Demanded):
 
     def _settle(self, now: float) -> float | None:
         """The main process has ended by itself and its output is in: is anything left?"""
-        left = self._tree.leftovers()
+        left = self._held.leftovers()
+        if left is None:
+            return self._sooner()
         self.account.output_held = self._pump.is_reading
         if not left:
             self._finish([])
             return None
         self._there = left
-        self.account.leftovers = tuple(self._tree.survivor(member, LEFT_OVER) for member in left)
+        self.account.leftovers = tuple(one.survivor for one in left)
         self._pump.finish()
         if not self._keeps_leftovers:
-            return self._begin_ladder(now)
+            return self._begin_ending(now, "leftovers")
         self.phase = "left"
         self._tell()
         return None
 
     # -- the ending ------------------------------------------------------------------------------------------
 
-    def _begin_ladder(self, now: float) -> float | None:
+    def _begin_ending(self, now: float, cause: str) -> float | None:
         self._asked_at = now
-        self._ladder = Ladder(kill_at=self._kill_at())
         self.phase = "ending"
-        self._is_due = True
+        self._held.begin(cause, self._kill_at())
         self._tell()
         return self._while_ending()
 
     def _while_ending(self) -> float | None:
-        ladder, tree = self._ladder, self._tree
-        assert ladder is not None
+        custody = self._held
         if not self.interrupted and self._is_stop_wanted():
             self.interrupted = True
-            self.account.stopped = not tree.leader.look()
-        ladder.shorten(self._kill_at())
-        now = monotonic()  # after the limits were read: a kill that was asked for just now is due
-        if not self._is_due and now < ladder.look_at:
-            return self._sooner(ladder.look_at)
-        self._is_due = False
-        members = tree.members()
-        self.account.saw(members)
-        move = ladder.step(now, alive=len(members), unkilled=tree.count_unkilled(members))
-        if move in ("ask", "kill"):
-            if move == "ask":
-                self._ask_all(members)
-            else:
-                self._kill_all(members)
-            move = ladder.step(now, alive=len(members), unkilled=0)
-        if move == "wait":
-            tree.hold(members)
-            for fd in tree.held:
-                self._pump.watch(fd)
-            return self._sooner(ladder.look_at)
-        self._finish(members)
+            self.account.stopped = not custody.look()
+        until = custody.go_on(self._kill_at(), self._pump)
+        if until is not None:
+            return self._sooner(until)
+        if not custody.was_asked_in_time():
+            self.account.stopped = self.account.timed_out = False  # it had ended before that reached it
+        self._finish(custody.survivors())
         return None
 
-    def _ask_all(self, members: list[Entry]) -> None:
-        number = self.spec.stop_signal
-        self.account.sent(number, self._tree.signal(members, number))
-        # a stopped process takes the signal only once it goes on
-        stopped = [member for member in members if member.state == "T"]
-        woken = [member.pid for member in stopped if self._tree.signal_one(member, signal.SIGCONT)]
-        self.account.sent(signal.SIGCONT, [("process", pid) for pid in woken])
-        points.reach("processes.ladder.asked")
-
-    def _kill_all(self, members: list[Entry]) -> None:
-        self.account.sent(signal.SIGKILL, self._tree.signal(members, signal.SIGKILL))
-        self.account.killed.update(member.identity for member in members)
-        points.reach("processes.ladder.killed")
-
-    def _finish(self, survivors: list[Entry]) -> None:
-        """Nothing was found any more, or what is there is given up: close the account and all that is
-        open.
-        """
-        leader, tree = self._tree.leader, self._tree
-        if tree.is_blind:
-            leader.signal_group(signal.SIGKILL)
-            self.account.note("the process table cannot be read here: only the command's own group was ended")
+    def _finish(self, survivors: list[Found]) -> None:
+        """Nothing is left, or what is there is given up: close the account and all that is open."""
+        custody = self._held
         self._pump.drain()
         self._pump.close()
         self._there = survivors
-        self.account.survivors = tuple(tree.survivor(member) for member in survivors)
-        tree.close()
-        if not leader.reap():
-            leader.abandon()
+        self.account.survivors = tuple(one.survivor for one in survivors)
+        custody.finish()
         self._unwatch()
         self.account.ended_at = monotonic()
-        self._activity.close(*self.account.verdict(leader.returncode))
+        self._activity.close(*self.account.verdict(custody.returncode))
         self.phase = "over"
         leaving.leave(self)
         if self._wakeup is not None:
@@ -357,10 +320,10 @@ class Supervision(Demanded):
         points.reach("processes.run.over")
 
     def strike(self) -> None:
-        """Send KILL to the group although another thread drives: the last thing to do when the program ends."""
-        leader = self._leader
-        if leader is not None and self.phase != "over":
-            leader.signal_group(signal.SIGKILL)
+        """Have it killed although another thread drives: the last thing to do when the program ends."""
+        custody = self._custody
+        if custody is not None and self.phase != "over":
+            custody.strike()
 
     # -- what others see --------------------------------------------------------------------------------------
 
@@ -373,16 +336,18 @@ class Supervision(Demanded):
         return self.spec.title
 
     def _thread_name(self) -> str:
-        return f"turnctl-process-{self._leader.pid if self._leader else 'new'}"
+        custody = self._custody
+        return f"turnctl-process-{custody.pid if custody is not None else 'new'}"
 
     def alive(self) -> tuple[str, ...]:
         """What of it still runs, in words for a report."""
+        custody = self._custody
         if self.phase in ("left", "over"):
-            there = [(entry.pid, entry.name) for entry in self._there if is_still(entry)]
+            there = [(one.entry.pid, one.entry.name) for one in self._there if is_still(one.entry)]
         else:
-            there = [] if self._leader is None else [(self._leader.pid, self.name)]
+            there = [] if custody is None else [(custody.pid or 0, self.name)]
         return tuple(f"process {pid} ({name})" for pid, name in there)
 
     def outcome(self) -> ProcessOutcome | None:
         """What is known of the command; None if it was never started."""
-        return None if self._leader is None else self.account.outcome(self._leader, self._tree.containment)
+        return None if self._custody is None else self.account.outcome(self._custody)

@@ -46,6 +46,8 @@ class Below:
         self.reaped = 0
         self.killed: set[int] = set()
         self.seen: set[tuple[int, int]] = set()
+        #: those of them that were sent KILL
+        self.struck: set[tuple[int, int]] = set()
         self.refused: set[int] = set()
         self.sent: list[tuple[float, int, str, int]] = []
         self._since = since
@@ -181,6 +183,7 @@ class Below:
                 errno = self._send(member, SIGKILL)
             if errno == 0:
                 self.killed.add(member.pid)
+                self.struck.add((member.pid, member.start))
                 self.refused.discard(member.pid)
             elif errno == EPERM:
                 self.refused.add(member.pid)

@@ -20,8 +20,7 @@ from typing import Literal
 
 from turnctl.processes.leader import Leader, open_pidfd
 from turnctl.processes.members import Members
-from turnctl.processes.table import Entry, Identity, is_readable, read_entry, started_at
-from turnctl.records.process import Containment, Survivor
+from turnctl.processes.table import Entry, Identity, is_readable, read_entry
 
 __all__ = ["Reached", "Tree", "is_still"]
 
@@ -34,8 +33,6 @@ Reached = tuple[Literal["group", "process"], int]
 
 class Tree:
     """What is known of a command's processes. Not thread-safe: whoever supervises it owns it."""
-
-    containment: Containment = "best-effort"
 
     def __init__(self, leader: Leader) -> None:
         self.leader = leader
@@ -157,14 +154,8 @@ class Tree:
 
     # -- the end ---------------------------------------------------------------------------------------------
 
-    def survivor(self, member: Entry, reason: str | None = None) -> Survivor:
-        """The member as a record; without a ``reason``, why it could not be ended as far as can be seen."""
-        if reason is None:
-            reason = self._why(member)
-        started = started_at(member) if member.start else 0.0
-        return Survivor(member.pid, started, member.name, member.state, reason)
-
-    def _why(self, member: Entry) -> str:
+    def why(self, member: Entry) -> str:
+        """Why the member could not be ended, as far as can be seen."""
         error = self._send(member, 0)
         if isinstance(error, PermissionError):
             return f"belongs to user {_owner(member.pid)}, whom this program may not signal"

@@ -39,6 +39,8 @@ __all__ = ["Warden", "serve"]
 IDLE_S = 10.0
 #: how long leftovers of a command that ended by itself have to end before they are told of
 SETTLE_S = 0.1
+#: what one poll waits at most; it takes no longer number
+LONGEST_S = 1_000_000.0
 #: for the last message to a host that does not read
 PARTING_S = 60.0
 
@@ -88,7 +90,7 @@ class Warden:
             if fd in self._watched:
                 self._poll.modify(fd, POLLIN | POLLOUT if line.is_waiting else POLLIN)
             until = self._next_at()
-            timeout = None if until is None else max(0, int((until - monotonic()) * 1000) + 1)
+            timeout = None if until is None else max(0, int(min(until - monotonic(), LONGEST_S) * 1000) + 1)
             for ready, happened in self._poll.poll(timeout):
                 if ready == line.fileno() and happened & POLLOUT:
                     line.flush()
@@ -368,6 +370,7 @@ class Warden:
             "memory": below.most_memory,
             "reaped": below.reaped,
             "seen": len(below.seen),
+            "killed": len(below.struck),
             "cause": "" if ladder is None else ladder.cause,
             "reusable": is_reusable,
             "after": monotonic() - self._began,

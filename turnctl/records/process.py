@@ -80,8 +80,8 @@ class ProcessOutcome:
 
     @property
     def is_held_by_unknown(self) -> bool:
-        """Whether somebody who was not found held the output open, so that something may be running."""
-        return self.output_held and not self.leftovers
+        """Whether somebody who was not found held the output open, so that something of it may be running."""
+        return self.output_held and not self.leftovers and not self.empty_proven
 
     def as_dict(self) -> dict[str, Any]:
         """The outcome as plain values for JSON."""

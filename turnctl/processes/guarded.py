@@ -1,0 +1,215 @@
+"""A command under a warden: containment ``complete``, with the kernel's word that nothing is left.
+
+The decisions stay here, with the loop: a stop, a timeout and who asked for less grace are told to the warden as they
+come. It carries them out, and tells what it did. It has orders for the case that this process cannot tell it anything:
+the command's own timeout, a moment later than it would be told, and the loss of this process.
+
+Invariants
+  I1  ``empty_proven`` is True only where the warden, or the launcher in its place, has said ``empty``.
+  I2  Where both are gone, the command counts as still there: nothing is known of it.
+  I3  What the warden tells of the order of exit and ask goes before what this side believed.
+"""
+
+from __future__ import annotations
+
+import select
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from turnctl import points
+from turnctl.processes.account import Account
+from turnctl.processes.custody import LEFT_OVER, Custody, Found
+from turnctl.processes.ladder import DRAIN_S
+from turnctl.processes.signames import name_of
+from turnctl.processes.spec import Spec
+from turnctl.processes.table import Entry
+
+if TYPE_CHECKING:
+    from turnctl.processes.output import Pump
+    from turnctl.processes.request import Steps
+    from turnctl.processes.warded import Warded
+
+__all__ = ["BACKUP_S", "MARGIN_S", "ORPHANED_S", "Guarded"]
+
+#: how much later than this side the warden acts on the command's own timeout
+BACKUP_S = 0.5
+#: what a command has at most to end by itself when this process, or its launcher, is gone
+ORPHANED_S = 1.0
+#: beyond grace and drain, for the warden to say how it ended
+MARGIN_S = 2.0
+_KILL = 9
+_CAUSES = {
+    "host": "its warden took this program to be gone",
+    "owner": "its warden had lost its connection to this program",
+    "launcher": "its launcher was gone, which another process must have ended",
+    "warden": "its warden was gone, which another process must have ended",
+}
+
+
+class Guarded(Custody):
+    """The way with a warden."""
+
+    containment = "complete"
+
+    def __init__(self, warded: Warded, spec: Spec, account: Account) -> None:
+        super().__init__()
+        self._warded = warded
+        self._signum = spec.stop_signal
+        self._title = spec.title
+        self._account = account
+        self._left: list[Found] | None = None
+        self._survivors: list[Found] = []
+        self._kill_at: float | None = None
+        self._asked_after: float | None = None
+        self._exited_after: float | None = None
+        self._facts: dict[str, Any] | None = None
+        self.pid = warded.pid
+        self._is_watched = False
+
+    # -- what the warden says --------------------------------------------------------------------------------
+
+    def _hear(self) -> None:
+        for message in self._warded.read():
+            heard = getattr(self, f"_on_{message[0]}", None)
+            if heard is not None:
+                heard(*message[1:])
+
+    def _on_exited(self, status: int, after: float) -> None:
+        self.has_ended, self.returncode, self._exited_after = True, status, after
+
+    def _on_leftovers(self, members: list[Any]) -> None:
+        self._left = [_found(member, LEFT_OVER) for member in members]
+
+    def _on_asked(self, cause: str, after: float) -> None:
+        self._asked_after = after
+        if self._kill_at is None:
+            self.began_by_itself = cause
+            if cause in _CAUSES:
+                self._account.note(f"it was ended because {_CAUSES[cause]}")
+
+    def _on_signals(self, sent: list[tuple[float, int, str, int]]) -> None:
+        self._account.told(sent)
+        if any(signum != _KILL for _, signum, _, _ in sent):
+            points.reach("processes.ladder.asked")
+        if any(signum == _KILL for _, signum, _, _ in sent):
+            points.reach("processes.ladder.killed")
+
+    def _on_killed(self, status: int) -> None:
+        self.why_unknown = f"its warden was {_ended_by(status)}"
+        self.began_by_itself = self.began_by_itself or "warden"
+        self._account.note(f"it was ended because {_CAUSES['warden']}")
+
+    def _on_ended(self, facts: dict[str, Any]) -> None:
+        self._facts = facts
+        self._survivors = [_found(member, member[5]) for member in facts["survivors"]]
+        self.empty_proven = facts["empty"]
+        if facts["status"] is not None:
+            self.returncode = facts["status"]
+        self.has_ended = self.has_ended or self.empty_proven or facts["status"] is not None
+        ended = max(0, facts["seen"] - len(self._survivors))
+        self.counts = (ended, min(ended, facts.get("killed", 0)))
+
+    def _on_lost(self) -> None:
+        self.why_unknown = "its warden and the launcher are gone"
+        self._give_up("its warden and the launcher are gone, so nothing is known of it")
+
+    def _give_up(self, reason: str) -> None:
+        known = self._left or [Found(Entry(self.pid or 0, 0, 0, 0, "?", 0, self._title.encode()[:15]), reason)]
+        self._survivors = [Found(one.entry, reason) for one in known]
+
+    # -- while it runs ---------------------------------------------------------------------------------------
+
+    def watch(self, pump: Pump) -> None:
+        self._hear()  # what came with the answer to the start
+        if not self._warded.is_over:
+            pump.watch(self._warded.fileno())
+            self._is_watched = True
+
+    def notice(self, fd: int | None, pump: Pump) -> None:
+        if fd is None:
+            return
+        self._hear()
+        if self._warded.is_over:
+            pump.unwatch(fd)
+
+    def look(self) -> bool:
+        self._hear()
+        return self.has_ended or self._warded.is_over
+
+    def leftovers(self) -> list[Found] | None:
+        if self._warded.is_over:
+            return list(self._survivors)
+        return self._left
+
+    # -- the ending ------------------------------------------------------------------------------------------
+
+    def begin(self, cause: str, kill_at: float) -> None:
+        self._kill_at = kill_at
+        if not self._warded.is_over:
+            self._ask(self._warded.stop, steps_until(self._signum, kill_at - monotonic()), cause)
+
+    def go_on(self, kill_at: float, pump: Pump) -> float | None:
+        assert self._kill_at is not None
+        warded = self._warded
+        self._hear()
+        if warded.is_over:
+            return None
+        if kill_at < self._kill_at:
+            self._kill_at = kill_at
+            self._ask(warded.hurry, max(0.0, kill_at - monotonic()))
+        until = self._kill_at + DRAIN_S + MARGIN_S
+        if monotonic() < until:
+            return until
+        self._give_up("its warden does not answer; somebody may have stopped it")
+        pump.unwatch(warded.fileno())
+        return None
+
+    def _ask(self, request: Any, *args: Any) -> None:
+        try:
+            request(*args)
+        except TimeoutError as error:
+            self._account.note(str(error))
+
+    def survivors(self) -> list[Found]:
+        return self._survivors
+
+    def was_asked_in_time(self) -> bool:
+        if self._facts is None:
+            return True
+        if self._asked_after is None:
+            return self._facts["cause"] != ""
+        return self._exited_after is None or self._asked_after <= self._exited_after
+
+    def finish(self) -> None:
+        self._warded.close()
+
+    def undo(self) -> None:
+        warded = self._warded
+        self._ask(warded.hurry, 0.0)
+        until = monotonic() + DRAIN_S + MARGIN_S
+        while True:
+            warded.read()
+            left = until - monotonic()
+            if warded.is_over or left <= 0:
+                break
+            ready = select.poll()
+            ready.register(warded.fileno(), select.POLLIN)
+            ready.poll(left * 1000)
+        warded.close()
+
+    def strike(self) -> None:
+        self._ask(self._warded.hurry, 0.0)
+
+
+def steps_until(signum: int, seconds: float) -> Steps:
+    """The signal, and KILL after so many seconds; KILL at once where there is no time."""
+    return ((signum, seconds),) if seconds > 0 else ()
+
+
+def _found(member: tuple[int, int, int, str, bytes, str], reason: str) -> Found:
+    pid, start, _, state, comm, _ = member
+    return Found(Entry(pid, 0, 0, 0, state, start, comm), reason)
+
+
+def _ended_by(status: int) -> str:
+    return f"ended by {name_of(-status)}" if status < 0 else f"gone with status {status}"
