@@ -57,7 +57,7 @@ def test_stop_says_whom_it_waits_for() -> None:
     assert lines[1].startswith("turnctl: waiting for 2 processes (sh ")
     assert ", sleep " in lines[1]
     assert re.search(r", SIGTERM first, KILL in (1\.?\ds|1s|\d00ms)$", lines[1])
-    assert lines[2].endswith("2 processes ended, 2 needed SIGKILL, none found left")
+    assert lines[2].endswith("2 processes ended, 2 needed SIGKILL, none left")
     assert 3 == len(lines)
 
 
@@ -69,7 +69,7 @@ def test_leftovers_end_with_the_command() -> None:
     assert 3 == status
     assert [] == alive(tag)
     assert "turnctl: the command has ended and left 1 process (" in err
-    assert "turnctl: completed: 1 process ended, none found left" in err
+    assert "turnctl: completed: 1 process ended, none left" in err
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_summary_of_an_earlier_run_outlives_a_misuse(tmp_path: Path) -> None:
     [
         ("/no/such/command", "pass", 127),
         ("/etc/passwd", "pass", 126),
-        ("true", NO_DESCRIPTORS, 125),
+        ("true", "import os; os.environ['TURNCTL_CONTAINMENT'] = 'group'\n" + NO_DESCRIPTORS, 125),
     ],
 )
 def test_summary_of_a_command_that_could_not_be_started(tmp_path: Path, command: str, before: str, status: int) -> None:

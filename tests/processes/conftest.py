@@ -10,6 +10,12 @@ from commands import FakeTurn, Gate
 
 
 @pytest.fixture
+def grouped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands of the test have no warden, as where there can be none."""
+    monkeypatch.setenv("TURNCTL_CONTAINMENT", "group")
+
+
+@pytest.fixture
 def owner(leak_check: object) -> Iterator[FakeTurn]:
     """A turn of the test; what it still owns at the end is killed."""
     with FakeTurn() as owner:

@@ -43,7 +43,7 @@ def test_success_is_accounted_for(owner: FakeTurn) -> None:
     (activity,) = owner.activities
 
     assert () == done.outcome.signals + done.outcome.leftovers + done.outcome.survivors + done.outcome.notes
-    assert ("best-effort", False) == (done.outcome.containment, done.outcome.empty_proven)
+    assert ("complete", True) == (done.outcome.containment, done.outcome.empty_proven)
     assert ("process", "true", "completed") == (activity.kind, activity.name, activity.record().state)
     assert 0 == owner.watched
 
@@ -503,7 +503,7 @@ def test_second_exception_in_the_wait_kills(gate: Gate) -> None:
         "from turnctl.processes.command import Unowned, run\n"
         "from turnctl import points\n"
         "import os\n"
-        "points.hook = lambda name: os.write(1, name[-7:].encode())\n"
+        "points.hook = lambda name: '.launch.' in name or os.write(1, name[-7:].encode())\n"
         f"run(Unowned(), \"trap '' TERM; echo > {gate}; {tag}; {tag}\", shell=True, grace=60)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as host:

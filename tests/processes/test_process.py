@@ -373,7 +373,7 @@ def test_two_hundred_handles_leave_nothing(owner: FakeTurn) -> None:
         with popen(owner, ["true"], stdin="pipe") as process:
             process.wait()
 
-    assert before == len(os.listdir("/proc/self/fd"))
+    assert before >= len(os.listdir("/proc/self/fd"))  # fewer, where a spare warden has gone meanwhile
     assert 0 == owner.watched
 
 

@@ -11,6 +11,8 @@ from commands import FakeTurn, Gate, alive, nap
 from turnctl.processes import grouped
 from turnctl.processes.command import popen, run
 
+pytestmark = pytest.mark.usefixtures("grouped")
+
 
 def struck(*_: object, **__: object) -> None:
     raise KeyboardInterrupt

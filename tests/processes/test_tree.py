@@ -223,7 +223,7 @@ def test_foreign_user_is_named_as_the_reason() -> None:
         "from turnctl.processes.table import read_entry\n"
         "tree = Tree.__new__(Tree); tree.is_blind, tree._held = False, {}\n"
         "os.setuid(65534)\n"
-        "print(tree.survivor(read_entry(int(sys.argv[1]))).reason)\n"
+        "print(tree.why(read_entry(int(sys.argv[1]))))\n"
     )
     with stranger() as other:
         told = subprocess.run(
@@ -237,10 +237,11 @@ def test_foreign_user_is_named_as_the_reason() -> None:
     assert "belongs to user 0, whom this program may not signal\n" == told.stdout, told.stderr
 
 
+@pytest.mark.usefixtures("grouped")
 def test_what_will_not_die_is_given_up_and_named(owner: FakeTurn, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """After grace and drain the call comes back with the survivors; the turn says abandoned, not ended."""
     monkeypatch.setattr("turnctl.processes.ladder.DRAIN_S", 0.2)
-    monkeypatch.setattr("turnctl.processes.supervise.Ladder", _impatient)
+    monkeypatch.setattr("turnctl.processes.grouped.Ladder", _impatient)
     monkeypatch.setattr(Tree, "signal", lambda self, members, signum: [])
     call = Background(lambda: run(owner, f"echo $$ > {gate}; exec sleep 60", shell=True, grace=0.1))
     pid = int(gate.wait())
@@ -271,6 +272,7 @@ def _impatient(*, kill_at: float) -> object:
     return Ladder(kill_at=kill_at, drain_s=0.2)
 
 
+@pytest.mark.usefixtures("grouped")
 def test_without_a_table_the_group_is_ended(owner: FakeTurn, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where processes cannot be seen at all, the group is ended by its number and the outcome says so."""
     tag = nap()
@@ -283,9 +285,10 @@ def test_without_a_table_the_group_is_ended(owner: FakeTurn, gate: Gate, monkeyp
     assert isinstance(error, CancelledError)
     assert error.partial is not None
     assert until(lambda: not alive(tag))
-    assert error.partial.outcome.notes[0].startswith("the process table cannot be read here")
+    assert error.partial.outcome.notes[1].startswith("the process table cannot be read here")
 
 
+@pytest.mark.usefixtures("grouped")
 def test_tree_is_ended_by_psutil_too(owner: FakeTurn, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no /proc the same tree is found and ended through psutil."""
     tag = nap()
@@ -317,7 +320,7 @@ def test_adopted_orphans_are_reaped(gate: Gate) -> None:
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TURNCTL_CONTAINMENT": "group"},
         timeout=BOUND,
     )
 

@@ -16,6 +16,7 @@ from standins import until
 
 import turnctl
 from turnctl.processes.undisturbed import Undisturbed
+from turnctl.testing import call_at
 
 
 class Struck(BaseException):
@@ -47,7 +48,7 @@ def _signal_at_the_fork(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holder, name, fork_exec)
 
 
-@pytest.mark.usefixtures("_raising_handler", "_signal_at_the_fork")
+@pytest.mark.usefixtures("_raising_handler", "_signal_at_the_fork", "grouped")
 def test_handler_that_raises_at_the_fork_loses_no_process() -> None:
     """The exception comes, after the command is known, and the command is ended (promise 9)."""
     tag = nap()
@@ -59,6 +60,21 @@ def test_handler_that_raises_at_the_fork_loses_no_process() -> None:
     assert until(lambda: not alive(tag), within=2)
     assert "failed" == turns[0].outcome
     assert "ended" == turns[0].report.execution
+
+
+@pytest.mark.usefixtures("_raising_handler")
+@pytest.mark.parametrize("moment", ["composed", "asked", "started"])
+def test_handler_that_raises_while_a_warden_starts_loses_no_process(moment: str) -> None:
+    """The same where a warden starts the command."""
+    tag = nap()
+    turns = []
+    at = call_at(f"processes.launch.{moment}", lambda: os.kill(os.getpid(), signal.SIGUSR1))
+    with at, pytest.raises(Struck), turnctl.turn(grace="1s") as turn:
+        turns.append(turn)
+        turn.run(tag.split())
+
+    assert until(lambda: not alive(tag), within=2)
+    assert ("failed", "ended") == (turns[0].outcome, turns[0].report.execution)
 
 
 @pytest.mark.usefixtures("_raising_handler")

@@ -31,6 +31,10 @@ from turnctl.processes.terminal import Terminal
 
 __all__ = ["Foreground"]
 
+
+def _nothing() -> None:
+    pass
+
 _KEYS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGTSTP)
 _WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
 _PRESSES_THAT_STOP = 3
@@ -77,7 +81,7 @@ class Foreground:
         return {
             "terminal": "group",
             "on_start": self._started,
-            "before_exec": self._claim if self._from_start else None,
+            "before_exec": self._claim if self._from_start else _nothing,  # no warden: its stops are seen as the parent
         }
 
     @property

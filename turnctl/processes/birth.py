@@ -105,7 +105,8 @@ def _fork_exec(request: "dict[str, Any]", fds: tuple[int, ...]) -> int:
         told, low = fcntl(told, F_DUPFD_CLOEXEC, above), told
         os.close(low)
     in_child = _in_child(request, told, fds[request["foreground"]] if request["foreground"] >= 0 else -1)
-    ignored = request["ignored"]
+    # not CHLD: with that ignored, a child that ends at once leaves no status
+    ignored = [number for number in request["ignored"] if number != _signal.SIGCHLD]
     for number in ignored:
         _signal.signal(number, _signal.SIG_IGN)
     if request["mask"]:
@@ -168,8 +169,8 @@ def _error_of(words: bytes) -> NotStarted:
 def _in_child(request: "dict[str, Any]", told: int, foreground: int) -> "Callable[[], None] | None":
     """What must be done between fork and exec; None where nothing must, so that the fast form can be taken."""
     limits, nice, processors = request["limits"], request["nice"], request["processors"]
-    closed = request["closed"]
-    if not limits and nice is None and processors is None and foreground < 0 and not closed:
+    closed, is_deaf = request["closed"], _signal.SIGCHLD in request["ignored"]
+    if not limits and nice is None and processors is None and foreground < 0 and not closed and not is_deaf:
         return None
     from resource import setrlimit
 
@@ -185,6 +186,8 @@ def _in_child(request: "dict[str, Any]", told: int, foreground: int) -> "Callabl
                 before = _signal.pthread_sigmask(_signal.SIG_BLOCK, (_signal.SIGTTOU,))
                 os.tcsetpgrp(foreground, os.getpid())
                 _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
+            if is_deaf:
+                _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
             for fd in closed:
                 os.close(fd)
         except BaseException as error:  # noqa: BLE001 - told to the parent; nothing else can be done here
