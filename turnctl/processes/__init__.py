@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING
 from turnctl.lazily import names_of
 
 if TYPE_CHECKING:
+    from turnctl.processes.levels import Capability, capabilities
     from turnctl.processes.failed import CommandFailed, CommandTimedOut
     from turnctl.processes.process import Process
     from turnctl.processes.unowned import Unowned
+    from turnctl.processes.upkeep import shutdown
 
-__all__ = ["CommandFailed", "CommandTimedOut", "Process", "Unowned"]
+__all__ = ["Capability", "CommandFailed", "CommandTimedOut", "Process", "Unowned", "capabilities", "shutdown"]
 
 _HOMES = {
+    "Capability": "turnctl.processes.levels",
     "CommandFailed": "turnctl.processes.failed",
     "CommandTimedOut": "turnctl.processes.failed",
     "Process": "turnctl.processes.process",
     "Unowned": "turnctl.processes.unowned",
+    "shutdown": "turnctl.processes.upkeep",
 }
 
 __getattr__, __dir__ = names_of(__name__, _HOMES, __all__)

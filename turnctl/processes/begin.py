@@ -88,7 +88,7 @@ def _request(spec: Spec, pipes: Pipes, grace_s: float) -> launch.Request:
     ends = [_number(pipes.ends["stdin"], 0), _number(pipes.ends["stdout"], 1), _number(pipes.ends["stderr"], 2)]
     if pipes.ends["stderr"] == "stdout":
         ends[2] = ends[1]
-    closed = tuple(at for at, fd in enumerate(ends) if fd == at and not _is_open(fd))
+    closed = tuple(at for at, fd in enumerate(ends) if fd == at and not _is_inherited(fd))
     ends = [None if at in closed else fd for at, fd in enumerate(ends)]
     return launch.Request(
         ["/bin/sh", "-c", *args] if spec.shell else args,
@@ -114,14 +114,12 @@ def _number(end: int | str, at: int) -> int | None:
     return None if end == "null" else at
 
 
-def _is_open(fd: int | None) -> bool:
-    if fd is None:
-        return True
+def _is_inherited(fd: int) -> bool:
+    """Whether a child would find this standard stream open; its number may be one of our own pipes' by now."""
     try:
-        os.fstat(fd)
+        return os.get_inheritable(fd)
     except OSError:
         return False
-    return True
 
 
 def _inheritable() -> tuple[int, ...]:

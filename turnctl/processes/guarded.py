@@ -111,6 +111,7 @@ class Guarded(Custody):
 
     def _on_lost(self) -> None:
         self.why_unknown = "its warden and the launcher are gone"
+        self.began_by_itself = self.began_by_itself or "lost"
         self._give_up("its warden and the launcher are gone, so nothing is known of it")
 
     def _give_up(self, reason: str) -> None:
@@ -134,7 +135,7 @@ class Guarded(Custody):
 
     def look(self) -> bool:
         self._hear()
-        return self.has_ended or self._warded.is_over
+        return self.has_ended
 
     def leftovers(self) -> list[Found] | None:
         if self._warded.is_over:

@@ -18,7 +18,7 @@ from typing import Any
 
 from turnctl import points
 from turnctl.processes import link
-from turnctl.processes.capabilities import Capability, capabilities
+from turnctl.processes.levels import Capability, capabilities
 from turnctl.processes.moment import take
 from turnctl.processes.request import Request, compose, error_of
 from turnctl.processes.upkeep import Launcher, Unavailable, fitting, refusal, shutdown

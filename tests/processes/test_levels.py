@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from turnctl.processes.capabilities import capabilities
+from turnctl.processes.levels import capabilities
 
 
 def test_levels_are_named_strongest_first() -> None:

@@ -1,0 +1,111 @@
+"""Nothing of a command outlives its stop, nor its program, however it hides: from the library and the command line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import launch
+import pytest
+from commands import Gate, alive
+from shapes import shape
+from standins import Background, until
+from warding import tag
+
+import turnctl
+from turnctl.errors import CancelledError
+
+SHAPES = [
+    "adopts",
+    "chain",
+    "daemon without environment",
+    "deaf daemon",
+    "forks when asked",
+    "hopper",
+    "kills its parent",
+    "only a thread",
+    "stopped",
+]
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="wardens need Linux")
+
+
+@pytest.fixture
+def gate(tmp_path: Path, leak_check: object) -> Iterator[Gate]:
+    """A place where a command of the test says that it is ready."""
+    made = Gate(tmp_path / "gate")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_stop_of_a_turn_ends_every_shape(name: str, gate: Gate) -> None:
+    """The report says that nothing is left, and nothing is (promise 9)."""
+    mark = tag()
+    turns: list[turnctl.Turn] = []
+
+    def body() -> None:
+        with turnctl.turn(grace="200ms") as turn, gate.path.open("wb", 0) as told:
+            turns.append(turn)
+            turn.run(shape(name, mark), stdout=told)
+
+    call = Background(body)
+    gate.wait()
+    turns[0].cancel()
+    error = call.error()
+
+    assert [] == alive(mark)
+    assert error is None or isinstance(error, CancelledError)
+    (process,) = turns[0].report.processes
+    assert ("complete", True, ()) == (process.containment, process.empty_proven, process.survivors)
+    assert ("ended", "cancelled") == (turns[0].report.execution, turns[0].outcome)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("name", SHAPES)
+def test_signal_to_turnctl_ends_every_shape(name: str, number: int) -> None:
+    """TERM has everything ended before turnctl ends; after KILL, of which it sees nothing, everything ends soon."""
+    mark = tag()
+    process = launch.start("run", "--grace", "200ms", "--", *shape(name, mark))
+    assert process.stdout is not None
+    assert "ready\n" == process.stdout.readline()
+    process.send_signal(number)
+    ended = launch.finish(process)
+
+    assert -number == ended.status
+    assert until(lambda: not alive(mark), within=10) if number == signal.SIGKILL else [] == alive(mark)
+
+
+@pytest.mark.parametrize("way", ["run", "popen"])
+def test_killed_program_leaves_no_command(way: str, gate: Gate) -> None:
+    """A program that is killed by SIGKILL has its commands ended: asked, then killed a second later (promise 10)."""
+    mark = tag()
+    line = f"trap '' TERM; setsid sleep {mark} & echo > {gate}; sleep {mark}; sleep {mark}"
+    code = f"import turnctl, time\nwith turnctl.turn() as t: t.{way}({line!r}, shell=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": launch.ROOT}) as host:
+        gate.wait()
+        host.kill()
+
+    assert until(lambda: not alive(mark), within=10)
+
+
+def test_timeout_holds_while_the_program_is_stopped(gate: Gate) -> None:
+    """The command's own timeout is carried out though its program cannot do anything."""
+    mark = tag()
+    code = (
+        "import os, turnctl\n"
+        "done = turnctl.run(os.environ['LINE'], shell=True, timeout=1)\n"
+        "print(done.outcome.timed_out, done.outcome.empty_proven)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": launch.ROOT, "LINE": f"echo > {gate}; sleep {mark}; true"}
+    with subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE) as host:
+        gate.wait()
+        host.send_signal(signal.SIGSTOP)
+        assert until(lambda: not alive(mark), within=10)
+        host.send_signal(signal.SIGCONT)
+        out, _ = host.communicate(timeout=10)
+
+    assert b"True True\n" == out

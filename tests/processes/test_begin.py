@@ -1,0 +1,192 @@
+"""Which custody a command gets, and that it is never a weaker one in silence."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import FakeTurn, Gate, alive, nap, python
+from standins import Background, until
+from warding import ends, parent_of
+
+from turnctl.errors import BadArgument, ContainmentUnavailable
+from turnctl.processes import begin, launch
+from turnctl.processes.command import popen, run
+
+
+def test_command_is_proved_to_have_ended(owner: FakeTurn) -> None:
+    """With a warden the outcome says complete and proven, without a note."""
+    outcome = run(owner, ["true"], require="complete").outcome
+
+    assert ("complete", True, ()) == (outcome.containment, outcome.empty_proven, outcome.notes)
+
+
+@pytest.mark.usefixtures("grouped")
+def test_weaker_custody_says_why(owner: FakeTurn) -> None:
+    """Without one it says best-effort, and why."""
+    outcome = run(owner, ["true"]).outcome
+
+    assert ("best-effort", False) == (outcome.containment, outcome.empty_proven)
+    assert ("containment is best-effort: TURNCTL_CONTAINMENT=group asks for it",) == outcome.notes
+
+
+@pytest.mark.usefixtures("grouped")
+@pytest.mark.parametrize("start", [run, popen])
+def test_required_custody_is_never_weaker(owner: FakeTurn, tmp_path: Path, start: object) -> None:
+    """With require="complete" nothing is started where that is not to be had."""
+    with pytest.raises(ContainmentUnavailable, match="touch .*: not started, since its end could not be proved: TURN"):
+        start(owner, ["touch", tmp_path / "made"], require="complete")  # type: ignore[operator]
+
+    assert not (tmp_path / "made").exists()
+    assert "failed" == owner.activities[0].record().state
+
+
+def test_before_exec_has_no_warden(owner: FakeTurn) -> None:
+    """A function of this program cannot run in the warden's child, so the command is ours."""
+    outcome = run(owner, ["true"], before_exec=lambda: None).outcome
+
+    assert "best-effort" == outcome.containment
+    assert "before_exec= runs in a fork of this program" in outcome.notes[0]
+
+
+def test_refused_launcher_is_not_asked_for_again(owner: FakeTurn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no launcher can be started the next commands do not wait for another try."""
+    tries: list[object] = []
+
+    def refuse(request: object) -> object:
+        tries.append(request)
+        raise launch.Unavailable(22, "none to be had")
+
+    monkeypatch.setattr(launch, "start", refuse)
+    monkeypatch.setattr(begin, "_refused", None)
+    notes = [run(owner, ["true"]).outcome.notes for _ in range(3)]
+
+    assert [("containment is best-effort: none to be had",)] * 3 == notes
+    assert 1 == len(tries)
+
+
+def test_unknown_requirement_is_refused(owner: FakeTurn) -> None:
+    """A word that is no level is told at once."""
+    with pytest.raises(BadArgument, match="unknown require 'atomic'"):
+        run(owner, ["true"], require="atomic")  # type: ignore[arg-type]
+
+
+# -- what is handed over ----------------------------------------------------------------------------------------------
+
+
+def test_inheritable_descriptors_are_handed_on(owner: FakeTurn) -> None:
+    """close_fds=False hands on what is inheritable under its number, and nothing else."""
+    read, write = os.pipe()
+    os.set_inheritable(write, True)
+    try:
+        shown = run(owner, python("import os; print(os.listdir('/proc/self/fd'))"), close_fds=False, text=True).stdout
+    finally:
+        os.close(read)
+        os.close(write)
+
+    assert f"'{write}'" in str(shown)
+    assert f"'{read}'" not in str(shown)
+
+
+def test_closed_streams_are_closed_in_the_command() -> None:
+    """A standard stream that this program has closed, and the command inherits, is closed there too."""
+    code = (
+        "import os, sys\nfrom turnctl.processes.command import Unowned, run\n"
+        "os.close(0)\n"
+        "done = run(Unowned(), '[ -e /proc/$$/fd/0 ] && echo open || echo closed', shell=True, stdin='inherit')\n"
+        "print(done.stdout, done.outcome.containment)\n"
+    )
+    host = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.DEVNULL,
+    )
+
+    assert ("b'closed\\n' complete\n", "") == (host.stdout, host.stderr)
+
+
+def test_group_in_our_session(owner: FakeTurn) -> None:
+    """terminal="group" is a group of its own in this program's session, and has a warden all the same."""
+    done = run(owner, "echo $$ $(ps -o sid= -o pgid= -p $$)", shell=True, text=True, terminal="group")
+    pid, sid, pgid = map(int, str(done.stdout).split())
+
+    assert (os.getsid(0), pid, "complete") == (sid, pgid, done.outcome.containment)
+
+
+# -- somebody ends the helpers ----------------------------------------------------------------------------------------
+
+
+def test_killed_warden_is_told(owner: FakeTurn, gate: Gate) -> None:
+    """The launcher ends the command in the warden's place: proven, with an unknown status and the reason."""
+    tag = nap()
+    process = popen(owner, f"setsid {tag} & echo > {gate}; {tag}", shell=True)
+    gate.wait()
+    assert until(lambda: len(alive(tag)) == 3)
+    os.kill(parent_of(process.pid), signal.SIGKILL)
+    process.wait(10)
+    outcome = process.outcome()
+
+    assert [] == alive(tag)
+    assert (None, True, True, False) == (
+        outcome.returncode, outcome.exited, outcome.empty_proven, outcome.stopped,
+    )  # fmt: skip
+    assert "it was ended because its warden was gone, which another process must have ended" in outcome.notes
+    assert "the exit status is not known: its warden was ended by SIGKILL" in outcome.notes
+    assert "unknown" == owner.activities[0].record().state
+
+
+def test_killed_launcher_ends_the_command(owner: FakeTurn, gate: Gate) -> None:
+    """Its warden ends it: proven, and told."""
+    tag = nap()
+    call = Background(lambda: run(owner, f"{tag} & echo $$ > {gate}; {tag}; true", shell=True))
+    pid = int(gate.wait())
+    os.kill(parent_of(parent_of(pid)), signal.SIGKILL)
+    outcome = call.result().outcome
+
+    assert [] == alive(tag)
+    assert (-signal.SIGTERM, True, False) == (outcome.returncode, outcome.empty_proven, outcome.stopped)
+    assert ("it was ended because its launcher was gone, which another process must have ended",) == outcome.notes
+    assert 0 == run(owner, ["true"]).returncode
+
+
+def test_killed_together_nothing_is_claimed(owner: FakeTurn, gate: Gate) -> None:
+    """Warden and launcher killed at one moment: the command may live, and is named as left."""
+    tag = nap()
+    call = Background(lambda: run(owner, f"echo $$ > {gate}; exec {tag}", shell=True))
+    pid = int(gate.wait())
+    warden = parent_of(pid)
+    launcher = parent_of(warden)
+    os.kill(launcher, signal.SIGSTOP)
+    os.kill(warden, signal.SIGKILL)
+    os.kill(launcher, signal.SIGKILL)
+    outcome = call.result().outcome
+    os.kill(pid, signal.SIGKILL)
+
+    assert (None, False, False) == (outcome.returncode, outcome.exited, outcome.empty_proven)
+    (left,) = outcome.survivors
+    assert (pid, "its warden and the launcher are gone, so nothing is known of it") == (left.pid, left.reason)
+    assert "abandoned" == owner.activities[0].record().state
+    assert ends(pid)
+
+
+def test_stopped_warden_does_not_hold_a_stop(owner: FakeTurn, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warden that does not answer is given up after grace and drain, and nothing is claimed."""
+    monkeypatch.setattr("turnctl.processes.guarded.DRAIN_S", 0.1)
+    monkeypatch.setattr("turnctl.processes.guarded.MARGIN_S", 0.1)
+    call = Background(lambda: run(owner, f"echo $$ > {gate}; exec sleep 60", shell=True, on_stop="return"))
+    pid = int(gate.wait())
+    warden = parent_of(pid)
+    os.kill(warden, signal.SIGSTOP)
+    owner.stop(0.1)
+    outcome = call.result().outcome
+
+    assert (False, False) == (outcome.exited, outcome.empty_proven)
+    assert "its warden does not answer; somebody may have stopped it" == outcome.survivors[0].reason
+    os.kill(warden, signal.SIGCONT)
+    assert ends(pid)
