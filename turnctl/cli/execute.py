@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from turnctl.cli import summary
 from turnctl.cli.environment import undo_coercion
 from turnctl.cli.foreground import Foreground
-from turnctl.cli.members import members
+from turnctl.cli.members import members, warden_of
 from turnctl.cli.presses import Presses
 from turnctl.cli.status import Ending, ExitStatus, decide
 from turnctl.cli.talk import complain, names, say
@@ -58,6 +58,7 @@ class Execution:
         self._turn = Turn(timeout=plan.timeout, grace=plan.grace, inherit=False)
         self._foreground: Foreground | None = None
         self._leader: int | None = None
+        self._warden: int | None = None
 
     def run(self) -> Ending:
         """Run the command to its end, and everything that it started; says on stderr what a person has to know.
@@ -99,6 +100,7 @@ class Execution:
 
         def on_start(pid: int) -> None:
             self._leader = pid
+            self._warden = warden_of(pid)
             if started is not None:
                 started(pid)
 
@@ -135,7 +137,7 @@ class Execution:
             say(text)
 
     def _members(self) -> list[tuple[str, int]]:
-        return members(self._leader)
+        return members(self._leader, self._warden)
 
     def _tell_of_stop(self) -> None:
         """Runs on the turn's bridge thread, beside the ending itself."""

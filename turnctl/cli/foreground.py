@@ -35,6 +35,7 @@ __all__ = ["Foreground"]
 def _nothing() -> None:
     pass
 
+
 _KEYS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGTSTP)
 _WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
 _PRESSES_THAT_STOP = 3

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from turnctl.lazily import names_of
 
 if TYPE_CHECKING:
-    from turnctl.processes.levels import Capability, capabilities
     from turnctl.processes.failed import CommandFailed, CommandTimedOut
+    from turnctl.processes.levels import Capability, capabilities
     from turnctl.processes.process import Process
     from turnctl.processes.unowned import Unowned
     from turnctl.processes.upkeep import shutdown

@@ -62,9 +62,8 @@ class Guarded(Custody):
         self._kill_at: float | None = None
         self._asked_after: float | None = None
         self._exited_after: float | None = None
-        self._facts: dict[str, Any] | None = None
+        self._facts: dict[str, Any] = {}
         self.pid = warded.pid
-        self._is_watched = False
 
     # -- what the warden says --------------------------------------------------------------------------------
 
@@ -124,7 +123,6 @@ class Guarded(Custody):
         self._hear()  # what came with the answer to the start
         if not self._warded.is_over:
             pump.watch(self._warded.fileno())
-            self._is_watched = True
 
     def notice(self, fd: int | None, pump: Pump) -> None:
         if fd is None:
@@ -175,10 +173,8 @@ class Guarded(Custody):
         return self._survivors
 
     def was_asked_in_time(self) -> bool:
-        if self._facts is None:
-            return True
         if self._asked_after is None:
-            return self._facts["cause"] != ""
+            return not self._facts or bool(self._facts["cause"])
         return self._exited_after is None or self._asked_after <= self._exited_after
 
     def finish(self) -> None:

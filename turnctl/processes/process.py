@@ -57,9 +57,9 @@ class Process:
         assert first is not None
         if first.pid is None:
             self._supervision.end(monotonic)
+            left = "nothing is known of it" if self._supervision.account.survivors else "nothing of it is left"
             raise ChildProcessError(
-                f"{spec.title}: its warden was killed at the moment of the start, so it is not known whether it ran; "
-                "nothing of it is left" if self._supervision.account.survivors == () else "nothing is known of it"
+                f"{spec.title}: its warden was killed at the moment of the start, so it may have run; {left}"
             )
         self.args = spec.given
         self.pid: int = first.pid

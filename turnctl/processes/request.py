@@ -23,8 +23,8 @@ _RESTORED = (13, 25)
 class Request(NamedTuple):
     """One command. What is None is taken from the requesting moment.
 
-    ``stdin``, ``stdout`` and ``stderr`` are open descriptors, None for the null device. ``closed`` names those of 0 to 2
-    that the command is to find closed. ``terminal``: ``session`` is a
+    ``stdin``, ``stdout`` and ``stderr`` are open descriptors, None for the null device; those of 0 to 2 in ``closed``
+    are closed. ``terminal``: ``session`` is a
     session of its own, ``group`` a process group of its own in this process's session, and ``foreground`` then a
     descriptor of the terminal whose foreground the command is given before it is loaded. ``steps`` are signals, each
     with the seconds until the next; after the last comes KILL. ``orphaned`` are the steps for the loss of this process
