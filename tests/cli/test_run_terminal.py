@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -13,7 +14,9 @@ import pytest
 from commands import alive, nap, state_of
 from launch import turnctl_argv
 from ptys import CTRL_BACKSLASH, CTRL_C, CTRL_D, CTRL_Z, Screen, Shell, on_terminal, program
+from shapes import shape
 from standins import until
+from warding import tag as some_tag
 
 # by the wake-up descriptor: a handler in Python may have to wait until a read that has just begun comes back
 COUNTER = """
@@ -250,7 +253,7 @@ def test_reader_in_the_background_hangs_nothing(shell: Shell) -> None:
     """A process of the command that was stopped for reading the terminal is ended with the command."""
     shown = shell.run("turnctl run --grace 10m -- bash -c 'set -m; cat & wait; kill %1 || :; exit 5'")
 
-    assert "turnctl" not in shown.replace("turnctl: the command has ended", "").split("none found left")[-1]
+    assert "turnctl" not in shown.replace("turnctl: the command has ended", "").split("none left")[-1]
     assert 5 == shell.exit_status()
     assert_normal(shell)
 
@@ -482,13 +485,35 @@ def test_hang_up_ends_the_command() -> None:
         assert signal.SIGHUP == screen.ptyproc.signalstatus
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_daemon_of_a_terminal_ends_with_turnctl(number: int) -> None:
+    """What has left session, group and parent is ended by a stop, and also where turnctl is killed (promise 10)."""
+    mark = some_tag()
+    with on_terminal("run", "--grace", "200ms", "--", *shape("deaf daemon", mark)) as screen:
+        screen.see("ready")
+        os.kill(screen.pid, number)
+
+        assert -number == screen.ended()
+    assert until(lambda: not alive(mark), within=10) if number == signal.SIGKILL else [] == alive(mark)
+
+
+def test_command_on_a_terminal_is_proved_to_have_ended(tmp_path: Path) -> None:
+    """On a terminal a command has a warden as well."""
+    path = tmp_path / "s.json"
+    with on_terminal("run", "--summary", str(path), "--", "true") as screen:
+        assert 0 == screen.ended()
+    (process,) = json.loads(path.read_text())["processes"]
+
+    assert ("complete", True, []) == (process["containment"], process["empty_proven"], process["notes"])
+
+
 def test_tostop_stops_nobody() -> None:
     """On a terminal that stops background writers turnctl still says its piece."""
     with on_terminal("run", "--timeout", "300ms", "--", "sh", "-c", f"stty tostop; {nap()}") as screen:
         screen.see("stop accepted (timeout of 0.3 s passed)")
 
         assert 124 == screen.ended()
-        assert "none found left" in screen.shown
+        assert "none left" in screen.shown
 
 
 def test_signal_to_turnctl_gives_the_terminal_back(shell: Shell) -> None:

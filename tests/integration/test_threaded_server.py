@@ -15,6 +15,7 @@ from standins import BOUND, until
 
 import turnctl
 from turnctl import Turn
+from turnctl.processes import shutdown
 from turnctl.waiting.descriptors import select
 
 POOL = 4
@@ -134,6 +135,7 @@ def test_fifty_starts_and_stops_leave_nothing(server: Server, kind: str) -> None
     assert until(lambda: all(turn.is_over for turn in server.turns.values()))
 
     def now() -> tuple[int, int]:
+        shutdown()  # its helper processes are kept for the next command
         return threading.active_count(), len(os.listdir("/proc/self/fd"))
 
     settled = [now()]

@@ -64,7 +64,7 @@ def test_handler_that_raises_at_the_fork_loses_no_process() -> None:
 
 @pytest.mark.usefixtures("_raising_handler")
 @pytest.mark.parametrize("moment", ["composed", "asked", "started"])
-def test_handler_that_raises_while_a_warden_starts_loses_no_process(moment: str) -> None:
+def test_raising_handler_beside_a_warden_loses_nothing(moment: str) -> None:
     """The same where a warden starts the command."""
     tag = nap()
     turns = []

@@ -26,14 +26,11 @@ from types import FrameType
 from typing import Any
 
 from turnctl.cli.talk import say
+from turnctl.processes.job import Job
 from turnctl.processes.sentinel import Sentinel, reaction
 from turnctl.processes.terminal import Terminal
 
 __all__ = ["Foreground"]
-
-
-def _nothing() -> None:
-    pass
 
 
 _KEYS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGTSTP)
@@ -60,6 +57,8 @@ class Foreground:
         self._from_start = self._may_hold and terminal.is_ours() and not self._is_shared()
         self._pressed: list[tuple[int, float]] = []
         self._sentinel = Sentinel.start() if self._may_hold else None
+        ends = None if self._sentinel is None or not self._from_start else self._sentinel.ends
+        self._job = Job(self._claim, self._look, terminal.descriptor if self._from_start else None, ends)
         self._reader: threading.Thread | None = None
         self._before = {
             number: signal.signal(number, handler)
@@ -82,7 +81,7 @@ class Foreground:
         return {
             "terminal": "group",
             "on_start": self._started,
-            "before_exec": self._claim if self._from_start else _nothing,  # no warden: its stops are seen as the parent
+            "before_exec": self._job,
         }
 
     @property
@@ -91,7 +90,12 @@ class Foreground:
         return frozenset((signal.SIGINT, signal.SIGQUIT) if self._was_handed else ())
 
     def _claim(self) -> None:
-        """Take the foreground for the command: called in the child, before it becomes the command (F1)."""
+        """Take the foreground for the command: called in the child, before it becomes the command (F1).
+
+        A warden does so by itself, and starts the command without our handlers.
+        """
+        if not self._from_start:
+            return
         for number in _KEYS:
             # ours would swallow a key that is pressed before the command is loaded
             if callable(signal.getsignal(number)):
@@ -130,6 +134,9 @@ class Foreground:
     def _signal_command(self, number: int) -> None:
         """Send to the command's group, as long as its number is certainly its own."""
         assert self._command is not None
+        if self._job.send is not None:
+            self._job.send(number)
+            return
         try:
             os.waitid(os.P_PID, self._command, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             os.killpg(self._command, number)
@@ -167,6 +174,8 @@ class Foreground:
     def _stopped_by(self) -> int:
         """The signal that has just stopped the command, 0 for none."""
         assert self._command is not None
+        if self._job.is_guarded:
+            return self._job.stops.popleft() if self._job.stops else 0
         try:
             found = os.waitid(os.P_PID, self._command, os.WSTOPPED | os.WNOHANG)
         except ChildProcessError:

@@ -17,6 +17,7 @@ __all__ = ["Capability", "CommandFailed", "CommandTimedOut", "Process", "Unowned
 
 _HOMES = {
     "Capability": "turnctl.processes.levels",
+    "capabilities": "turnctl.processes.levels",
     "CommandFailed": "turnctl.processes.failed",
     "CommandTimedOut": "turnctl.processes.failed",
     "Process": "turnctl.processes.process",

@@ -16,6 +16,7 @@ from turnctl.processes.account import Account
 from turnctl.processes.custody import Custody
 from turnctl.processes.grouped import Grouped
 from turnctl.processes.guarded import BACKUP_S, ORPHANED_S, Guarded, steps_until
+from turnctl.processes.job import Job
 from turnctl.processes.ladder import DRAIN_S
 from turnctl.processes.link import MOST_DESCRIPTORS
 from turnctl.processes.pipes import Pipes
@@ -65,7 +66,7 @@ def _why_not(spec: Spec) -> str | None:
         return refusal
     if os.environ.get(SWITCH) == "group":
         return f"{SWITCH}=group asks for it"
-    if spec.before_exec is not None:
+    if spec.before_exec is not None and not isinstance(spec.before_exec, Job):
         return "before_exec= runs in a fork of this program"
     if _refused is not None and monotonic() < _refused[0]:
         return _refused[1]
@@ -84,6 +85,7 @@ def _guarded(spec: Spec, account: Account, pipes: Pipes, grace_s: float) -> Cust
 
 
 def _request(spec: Spec, pipes: Pipes, grace_s: float) -> launch.Request:
+    job = spec.before_exec if isinstance(spec.before_exec, Job) else None
     args = [spec.args] if isinstance(spec.args, (str, bytes)) else spec.args
     ends = [_number(pipes.ends["stdin"], 0), _number(pipes.ends["stdout"], 1), _number(pipes.ends["stderr"], 2)]
     if pipes.ends["stderr"] == "stdout":
@@ -100,6 +102,9 @@ def _request(spec: Spec, pipes: Pipes, grace_s: float) -> launch.Request:
         closed=closed,
         pass_fds=() if spec.close_fds else _inheritable(),
         terminal=spec.terminal,
+        foreground=None if job is None else job.foreground,
+        announce=None if job is None else job.announce,
+        watch_stops=job is not None,
         steps=steps_until(spec.stop_signal, grace_s),
         orphaned=steps_until(spec.stop_signal, min(grace_s, ORPHANED_S)),
         timeout_s=None if spec.timeout_s is None else spec.timeout_s + BACKUP_S,

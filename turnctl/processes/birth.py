@@ -15,6 +15,7 @@ import _posixsubprocess
 import _signal  # type: ignore[import-not-found,unused-ignore]
 import os
 from errno import EINVAL, ENOENT
+from select import POLLIN, poll
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = ["NotStarted", "start"]
+
+
+#: how long whoever is told of the pid has to answer
+ANSWER_MS = 1000
 
 
 class NotStarted(Exception):
@@ -104,7 +109,9 @@ def _fork_exec(request: "dict[str, Any]", fds: tuple[int, ...]) -> int:
         above = max((2, *kept)) + 1
         told, low = fcntl(told, F_DUPFD_CLOEXEC, above), told
         os.close(low)
-    in_child = _in_child(request, told, fds[request["foreground"]] if request["foreground"] >= 0 else -1)
+    foreground = fds[request["foreground"]] if request["foreground"] >= 0 else -1
+    announce = None if request["announce"] is None else [fds[at] for at in request["announce"]]
+    in_child = _in_child(request, told, foreground, announce)
     # not CHLD: with that ignored, a child that ends at once leaves no status
     ignored = [number for number in request["ignored"] if number != _signal.SIGCHLD]
     for number in ignored:
@@ -166,11 +173,13 @@ def _error_of(words: bytes) -> NotStarted:
     return NotStarted(errno, "exec" if what == b"" else "setup")
 
 
-def _in_child(request: "dict[str, Any]", told: int, foreground: int) -> "Callable[[], None] | None":
+def _in_child(
+    request: "dict[str, Any]", told: int, foreground: int, announce: list[int] | None
+) -> "Callable[[], None] | None":
     """What must be done between fork and exec; None where nothing must, so that the fast form can be taken."""
     limits, nice, processors = request["limits"], request["nice"], request["processors"]
     closed, is_deaf = request["closed"], _signal.SIGCHLD in request["ignored"]
-    if not limits and nice is None and processors is None and foreground < 0 and not closed and not is_deaf:
+    if not limits and nice is None and processors is None and foreground < 0 and not (closed or is_deaf or announce):
         return None
     from resource import setrlimit
 
@@ -182,6 +191,12 @@ def _in_child(request: "dict[str, Any]", told: int, foreground: int) -> "Callabl
                 os.setpriority(os.PRIO_PROCESS, 0, nice)
             for number, soft, hard in limits:
                 setrlimit(number, (soft, hard))
+            if announce:
+                os.write(announce[0], os.getpid().to_bytes(4, "little"))
+                answer = poll()
+                answer.register(announce[1], POLLIN)
+                if answer.poll(ANSWER_MS):
+                    os.read(announce[1], 1)
             if foreground >= 0:
                 before = _signal.pthread_sigmask(_signal.SIG_BLOCK, (_signal.SIGTTOU,))
                 os.tcsetpgrp(foreground, os.getpid())

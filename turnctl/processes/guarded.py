@@ -13,12 +13,14 @@ Invariants
 from __future__ import annotations
 
 import select
+import signal
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from turnctl import points
 from turnctl.processes.account import Account
 from turnctl.processes.custody import LEFT_OVER, Custody, Found
+from turnctl.processes.job import Job
 from turnctl.processes.ladder import DRAIN_S
 from turnctl.processes.signames import name_of
 from turnctl.processes.spec import Spec
@@ -37,7 +39,7 @@ BACKUP_S = 0.5
 ORPHANED_S = 1.0
 #: beyond grace and drain, for the warden to say how it ended
 MARGIN_S = 2.0
-_KILL = 9
+_KILL, _CONT = int(signal.SIGKILL), int(signal.SIGCONT)
 _CAUSES = {
     "host": "its warden took this program to be gone",
     "owner": "its warden had lost its connection to this program",
@@ -64,6 +66,11 @@ class Guarded(Custody):
         self._exited_after: float | None = None
         self._facts: dict[str, Any] = {}
         self.pid = warded.pid
+        self._fences = 0
+        self._job = spec.before_exec if isinstance(spec.before_exec, Job) else None
+        if self._job is not None:
+            self._job.is_guarded = True
+            self._job.send = self._send
 
     # -- what the warden says --------------------------------------------------------------------------------
 
@@ -85,6 +92,20 @@ class Guarded(Custody):
             self.began_by_itself = cause
             if cause in _CAUSES:
                 self._account.note(f"it was ended because {_CAUSES[cause]}")
+
+    def _on_stopped(self, signum: int) -> None:
+        if self._job is not None and not self._fences:
+            self._job.stopped(signum)
+
+    def _on_kin(self, _: list[Any]) -> None:
+        self._fences -= 1
+
+    def _send(self, signum: int) -> None:
+        """Send to the command's group. What was told before the answer to CONT is of a stop that is over."""
+        self._ask(self._warded.signal, signum, group=True)
+        if signum == _CONT:
+            self._fences += 1
+            self._ask(self._warded.ask_kin)
 
     def _on_signals(self, sent: list[tuple[float, int, str, int]]) -> None:
         self._account.told(sent)
@@ -163,9 +184,9 @@ class Guarded(Custody):
         pump.unwatch(warded.fileno())
         return None
 
-    def _ask(self, request: Any, *args: Any) -> None:
+    def _ask(self, request: Any, *args: Any, **options: Any) -> None:
         try:
-            request(*args)
+            request(*args, **options)
         except TimeoutError as error:
             self._account.note(str(error))
 

@@ -24,12 +24,13 @@ class Request(NamedTuple):
     """One command. What is None is taken from the requesting moment.
 
     ``stdin``, ``stdout`` and ``stderr`` are open descriptors, None for the null device; those of 0 to 2 in ``closed``
-    are closed. ``terminal``: ``session`` is a
-    session of its own, ``group`` a process group of its own in this process's session, and ``foreground`` then a
-    descriptor of the terminal whose foreground the command is given before it is loaded. ``steps`` are signals, each
-    with the seconds until the next; after the last comes KILL. ``orphaned`` are the steps for the loss of this process
-    or of the launcher. ``timeout_s`` begins the ladder without being asked again. ``drain_s`` bounds the time from
-    the first KILL to the end. ``restore_signals`` is that of ``subprocess``.
+    are closed. ``terminal``: ``session`` is a session of its own, ``group`` a process group of its own in this
+    process's session, and ``foreground`` then a descriptor of the terminal whose foreground the command is given before
+    it is loaded. Before that its pid, four bytes in little-endian order, is written to the first of ``announce``, and a
+    byte awaited from the second, for a second. ``steps`` are signals, each with the seconds until the next; after the
+    last comes KILL. ``orphaned`` are the steps for the loss of this process or of the launcher. ``timeout_s`` begins
+    the ladder without being asked again. ``drain_s`` bounds the time from the first KILL to the end.
+    ``restore_signals`` is that of ``subprocess``.
     """
 
     argv: Sequence[str | bytes]
@@ -43,6 +44,7 @@ class Request(NamedTuple):
     closed: tuple[int, ...] = ()
     terminal: Literal["session", "group"] = "session"
     foreground: int | None = None
+    announce: tuple[int, int] | None = None
     watch_stops: bool = False
     steps: Steps = ((_TERM, 5.0),)
     orphaned: Steps = ((_TERM, 1.0),)
@@ -87,6 +89,7 @@ def compose(request: Request, moment: Moment, given: Moment) -> tuple[dict[str, 
     std = (place(request.stdin), place(request.stdout), place(request.stderr))
     keep = tuple((fd, place(fd)) for fd in request.pass_fds if fd > 2)
     foreground = place(request.foreground)
+    announce = None if request.announce is None else tuple([place(fd) for fd in request.announce])
     cwd = None if request.cwd is None else os.fsencode(request.cwd)
     opened = -1
     if cwd is None or not cwd.startswith(b"/"):
@@ -112,6 +115,7 @@ def compose(request: Request, moment: Moment, given: Moment) -> tuple[dict[str, 
         "cwd_fd": cwd_fd,
         "session": request.terminal == "session",
         "foreground": foreground,
+        "announce": announce,
         "watch_stops": request.watch_stops,
         "restore": request.restore_signals,
         "ignored": tuple(n for n in moment.ignored if n not in restored),

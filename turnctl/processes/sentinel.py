@@ -85,6 +85,11 @@ class Sentinel:
         except OSError:
             return False  # it has ended
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Where to write the number of a group that it is to join, and whence it answers with a byte."""
+        return (self._life, self._joined)
+
     def read(self) -> bytes:
         """The numbers of the signals that came, one byte each; empty once the sentinel has ended. Blocks."""
         return os.read(self._report, 64)

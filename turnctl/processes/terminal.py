@@ -58,6 +58,11 @@ class Terminal:
                 continue
         return None
 
+    @property
+    def descriptor(self) -> int:
+        """An open descriptor of it."""
+        return self._fd
+
     def close(self) -> None:
         os.close(self._fd)
 
