@@ -66,7 +66,8 @@ class Guarded(Custody):
         self._exited_after: float | None = None
         self._facts: dict[str, Any] = {}
         self.pid = warded.pid
-        self._fences = 0
+        #: what was to be sent for the terminal, and has not been told of as sent
+        self._for_job: list[int] = []
         self._job = spec.before_exec if isinstance(spec.before_exec, Job) else None
         if self._job is not None:
             self._job.is_guarded = True
@@ -94,20 +95,20 @@ class Guarded(Custody):
                 self._account.note(f"it was ended because {_CAUSES[cause]}")
 
     def _on_stopped(self, signum: int) -> None:
-        if self._job is not None and not self._fences:
+        # what was told before the warden has sent our CONT is of a stop that is over
+        if self._job is not None and _CONT not in self._for_job:
             self._job.stopped(signum)
 
-    def _on_kin(self, _: list[Any]) -> None:
-        self._fences -= 1
-
     def _send(self, signum: int) -> None:
-        """Send to the command's group. What was told before the answer to CONT is of a stop that is over."""
+        """Send to the command's group, for the job that it is; no part of its ending."""
+        self._for_job.append(signum)
         self._ask(self._warded.signal, signum, group=True)
-        if signum == _CONT:
-            self._fences += 1
-            self._ask(self._warded.ask_kin)
 
     def _on_signals(self, sent: list[tuple[float, int, str, int]]) -> None:
+        for one in list(sent) if self._for_job else ():
+            if one[2] == "group" and one[1] in self._for_job:
+                self._for_job.remove(one[1])
+                sent.remove(one)
         self._account.told(sent)
         if any(signum != _KILL for _, signum, _, _ in sent):
             points.reach("processes.ladder.asked")
