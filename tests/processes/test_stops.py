@@ -186,7 +186,8 @@ def test_own_grace_is_the_shorter_one(owner: FakeTurn, gate: Gate) -> None:
         partial = stopped(owner, gate, f"trap '' TERM; echo > {gate}; sleep 60; sleep 60", grace_s=60, grace="100ms")
 
     assert BOUND > passed()
-    assert ["SIGTERM", "SIGKILL"] == signals(partial.outcome)
+    # KILL once more, if something was born between the look and the first
+    assert ["SIGTERM", "SIGKILL"] == sorted(set(signals(partial.outcome)), reverse=True)
 
 
 def test_stop_signal_can_be_chosen(owner: FakeTurn, gate: Gate) -> None:
