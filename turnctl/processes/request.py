@@ -30,7 +30,9 @@ class Request(NamedTuple):
     byte awaited from the second, for a second. ``steps`` are signals, each with the seconds until the next; after the
     last comes KILL. ``orphaned`` are the steps for the loss of this process or of the launcher. ``timeout_s`` begins
     the ladder without being asked again. ``drain_s`` bounds the time from the first KILL to the end.
-    ``restore_signals`` is that of ``subprocess``.
+    ``due_s`` is when the owner's deadline passes, in seconds from now; ``unheard`` the reading end of this process's
+    wake-up descriptor, a socket, and the signals that stop the command (``processes.unheard``). ``restore_signals`` is
+    that of ``subprocess``.
     """
 
     argv: Sequence[str | bytes]
@@ -51,6 +53,8 @@ class Request(NamedTuple):
     timeout_s: float | None = None
     drain_s: float = 5.0
     leftovers: Leftovers = "end"
+    due_s: float | None = None
+    unheard: tuple[int, tuple[int, ...]] | None = None
     restore_signals: bool = True
     umask: int | None = None
     mask: tuple[int, ...] | None = None
@@ -95,6 +99,8 @@ def compose(request: Request, moment: Moment, given: Moment) -> tuple[dict[str, 
     if cwd is None or not cwd.startswith(b"/"):
         opened = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     cwd_fd = place(None if opened < 0 else opened)
+    unheard = request.unheard or (None, ())
+    ear = place(unheard[0])
     if len(fds) > MOST_DESCRIPTORS:
         if opened >= 0:
             os.close(opened)
@@ -132,6 +138,7 @@ def compose(request: Request, moment: Moment, given: Moment) -> tuple[dict[str, 
         "timeout": request.timeout_s,
         "drain": request.drain_s,
         "leftovers": request.leftovers,
+        "unheard": (request.due_s, unheard[1], ear),
     }
     return body, tuple(fds), opened
 

@@ -7,7 +7,8 @@ Invariants
   G1  ``ended`` with ``empty`` true is sent only after ``wait`` has said ECHILD. With false it names who is there.
   G2  It never blocks on the host: a host that is stopped, swapped or wedged still has its commands ended on time.
   G3  A ladder asks, step by step, and kills at ``kill_at``, which only ever moves earlier. It begins by a stop, by the
-      command's timeout or the deadline, by the loss of the host or the launcher, or by the policy for leftovers.
+      command's timeout or the owner's deadline, by a signal that the host does not read (``unheard``), by the loss of
+      the host or the launcher, or by the policy for leftovers.
   G4  The loss of the host or the launcher ends the command by the steps that the request has for that case; only a
       command that was detached outlives them.
   G5  It serves another command only after ECHILD, if nothing was ever killed or odd. Else it ends.
@@ -27,10 +28,11 @@ from turnctl.processes.kin import describe
 from turnctl.processes.link import Broken, Line
 from turnctl.processes.steps import FIRST_PAUSE_S, Ladder
 from turnctl.processes.sweep import Below
+from turnctl.processes.unheard import Unheard
+from turnctl.processes.watch import Watch, move_wakeup_up
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 __all__ = ["Warden", "serve"]
@@ -56,23 +58,18 @@ class Warden:
         self._wake = wake
         self._launcher = launcher
         self._host = host
-        self._poll = poll()
-        self._watched: dict[int, Callable[[], None]] = {}
-        for fd, then in (
-            (sock.fileno(), self._on_message),
-            (wake, self._on_child),
-            (launcher, self._on_launcher_gone),
-            (host, self._on_host_gone),
-        ):
-            if fd >= 0:
-                self._watched[fd] = then
-                self._poll.register(fd, POLLIN)
+        self._watch = Watch()
+        self._watch.add(sock.fileno(), self._on_message)
+        self._watch.add(wake, self._on_child)
+        self._watch.add(launcher, self._on_launcher_gone)
+        self._watch.add(host, self._on_host_gone)
         self._request: dict[str, Any] | None = None
         self._below = Below(os.getpid())
         self._ladder: Ladder | None = None
         self._began = 0.0
         self._deadline: float | None = None
         self._settle_at: float | None = None
+        self._unheard = Unheard()
         self._policy = "end"
         self._is_odd = False
         self._has_told_exit = False
@@ -86,16 +83,16 @@ class Warden:
     def run(self) -> int:
         while self._status is None:
             line = self._line
-            fd = line.fileno()
-            if fd in self._watched:
-                self._poll.modify(fd, POLLIN | POLLOUT if line.is_waiting else POLLIN)
+            then = self._watch.then
+            if line.fileno() in then:
+                self._watch.poll.modify(line.fileno(), POLLIN | POLLOUT if line.is_waiting else POLLIN)
             until = self._next_at()
             timeout = None if until is None else max(0, int(min(until - monotonic(), LONGEST_S) * 1000) + 1)
-            for ready, happened in self._poll.poll(timeout):
+            for ready, happened in self._watch.poll.poll(timeout):
                 if ready == line.fileno() and happened & POLLOUT:
                     line.flush()
-                if happened & ~POLLOUT and ready in self._watched:
-                    self._watched[ready]()
+                if happened & ~POLLOUT and ready in then:
+                    then[ready]()
             if self._request is not None:
                 self._advance(monotonic())
             elif self._lost or monotonic() >= self._idle_at:
@@ -105,10 +102,12 @@ class Warden:
     def _next_at(self) -> float | None:
         if self._request is None:
             return self._idle_at
+        times = [self._unheard.next_at()]
         if self._ladder is not None:
-            return self._ladder.next_at(self._request["drain"])
-        times = [at for at in (self._deadline, self._settle_at) if at is not None]
-        return min(times, default=None)
+            times.append(self._ladder.next_at(self._request["drain"]))
+        else:
+            times += (self._deadline, self._settle_at)
+        return min([at for at in times if at is not None], default=None)
 
     def _leave(self, status: int) -> None:
         if status == GONE_CLEAN and not self._lost and not self._is_odd:
@@ -135,16 +134,12 @@ class Warden:
             pass
 
     def _on_host_gone(self) -> None:
-        self._unwatch(self._host)
+        self._watch.remove(self._host)
         self._lose("host")
 
     def _on_launcher_gone(self) -> None:
-        self._unwatch(self._launcher)
+        self._watch.remove(self._launcher)
         self._lose("launcher")
-
-    def _unwatch(self, fd: int) -> None:
-        if self._watched.pop(fd, None) is not None:
-            self._poll.unregister(fd)
 
     def _lose(self, whom: str) -> None:
         """Somebody is gone without whom nothing goes on (G4)."""
@@ -159,7 +154,7 @@ class Warden:
             try:
                 got = self._line.receive()
             except (Broken, ValueError, EOFError, TypeError):
-                self._unwatch(self._line.fileno())
+                self._watch.remove(self._line.fileno())
                 self._lose("owner")
                 return
             except OSError as error:
@@ -175,12 +170,12 @@ class Warden:
                     if self._request is None:
                         self._start(message[1], fds)
                 else:
-                    self._obey(message)
+                    self._obey(message, fds)
             finally:
                 for fd in fds:
                     os.close(fd)
 
-    def _obey(self, message: "tuple[Any, ...]") -> None:
+    def _obey(self, message: "tuple[Any, ...]", fds: tuple[int, ...]) -> None:
         kind, number, *rest = message
         request = self._request
         if request is None or request["number"] != number:
@@ -195,6 +190,8 @@ class Warden:
         elif kind == "deadline":
             self._deadline = None if rest[0] is None else monotonic() + rest[0]
             self._is_deadline_given = True
+        elif kind == "unheard":
+            self._expect(rest[0], rest[1], fds[0] if fds else -1)
         elif kind == "leftovers":
             self._policy = rest[0]
             if self._has_told_exit and self._settle_at is None:
@@ -231,34 +228,38 @@ class Warden:
             self._deadline = self._began + request["timeout"]
         self._line.send("started", pid, self._began)
         failpoint("warden-told")
+        due_s, numbers, at = request["unheard"]
+        if due_s is not None or numbers:
+            self._expect(due_s, numbers, fds[at] if at >= 0 else -1)
         if self._lost:
             self._begin(request["orphaned"], self._lost)
 
+    def _expect(self, due_s: "float | None", numbers: tuple[int, ...], fd: int) -> None:
+        """What the host may be unable to tell of, from now on."""
+        now = monotonic()
+        if fd >= 0:
+            self._watch.remove(self._unheard.fd)
+        self._unheard.expect(None if due_s is None else now + due_s, numbers, fd, now)
+        edges = self._unheard.fd
+        if edges not in self._watch.then:
+            self._watch.add(edges, self._on_edge)
+
+    def _on_edge(self) -> None:
+        self._unheard.on_edge(monotonic())
+
     def _lift(self, above: int) -> None:
         """Move what is ours out of the way of numbers that a program is to have."""
-        import _signal  # type: ignore[import-not-found,unused-ignore]
-        from fcntl import F_DUPFD_CLOEXEC, fcntl
-
-        moved: dict[int, int] = {}
-        for fd in sorted(self._watched):
-            if fd < above:
-                moved[fd] = fcntl(fd, F_DUPFD_CLOEXEC, above)
-        for old, new in moved.items():
-            self._poll.unregister(old)
-            self._poll.register(new, POLLIN)
-            self._watched[new] = self._watched.pop(old)
-            if old == self._line.fileno():
-                self._line.sock.detach()
-                self._line.sock = socket(fileno=new)
+        moved = self._watch.move_up(above)
+        new = moved.get(self._line.fileno())
+        if new is not None:
+            self._line.sock.detach()
+            self._line.sock = socket(fileno=new)
+        for old in moved:
             os.close(old)
         self._wake = moved.get(self._wake, self._wake)
         self._launcher = moved.get(self._launcher, self._launcher)
         self._host = moved.get(self._host, self._host)
-        write = _signal.set_wakeup_fd(-1)
-        if write < above:
-            write, old = fcntl(write, F_DUPFD_CLOEXEC, above), write
-            os.close(old)
-        _signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        move_wakeup_up(above)
 
     def _advance(self, now: float) -> None:
         below = self._below
@@ -276,6 +277,11 @@ class Warden:
                 self._settle_at = now + SETTLE_S
             if self._policy != "wait" and not self._is_deadline_given:
                 self._deadline = None  # the timeout was the main process's own
+        cause, presses = self._unheard.found(now)
+        if cause and self._request is not None:
+            self._begin(self._request["steps"], cause)
+            if presses > 1 and self._ladder is not None:
+                self._ladder.shorten(now)
         if self._ladder is not None:
             self._climb(now)
         elif self._settle_at is not None and now >= self._settle_at:
@@ -376,6 +382,8 @@ class Warden:
             "after": monotonic() - self._began,
         }
         self._line.send("ended", facts)
+        self._watch.remove(self._unheard.fd)
+        self._unheard.close()
         self._request = self._ladder = self._deadline = self._settle_at = None
         self._idle_at = monotonic() + IDLE_S
         if not is_reusable:
