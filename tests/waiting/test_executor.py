@@ -637,7 +637,7 @@ def test_thread_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) 
     with turnctl.turn() as turn, turn.executor(1) as pool:
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse)
-            with pytest.raises(RuntimeError, match="new thread"):
+            with pytest.raises(BlockingIOError, match="no thread is to be had"):
                 pool.submit(int)
         after = pool.submit(int).result(BOUND)
 

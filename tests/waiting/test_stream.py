@@ -677,7 +677,7 @@ def test_thread_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     with turnctl.turn() as turn:
         items = turn.stream(source)
         monkeypatch.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError, match="new thread"):
+        with pytest.raises(BlockingIOError, match="no thread is to be had"):
             next(items)
         monkeypatch.undo()
 

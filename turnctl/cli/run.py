@@ -15,7 +15,7 @@ from turnctl.cli.status import Ending, ExitStatus
 from turnctl.cli.summary import remove as remove_summary
 from turnctl.cli.talk import complain
 from turnctl.errors import BadArgument
-from turnctl.processes.threads import is_thread_refused
+from turnctl.tokens.threads import is_thread_refused
 
 __all__ = ["run"]
 
@@ -150,11 +150,11 @@ def run(
         return ending
     except Exception as error:
         if not execution.is_started:
-            if isinstance(error, OSError):
-                raise  # what the machine refuses is no fault of ours, and is told as what it is
             if is_thread_refused(error):
                 complain(f"could not start {command[0]}: no thread is to be had", _EXHAUSTED)
                 return Ending(ExitStatus.FAILED)
+            if isinstance(error, OSError):
+                raise  # what the machine refuses is no fault of ours, and is told as what it is
         if is_thread_refused(error):
             complain("turnctl could not go on: no thread is to be had", _EXHAUSTED)
         else:

@@ -31,11 +31,11 @@ from turnctl.processes.output import Pump, Sink, Source
 from turnctl.processes.pipes import Pipes
 from turnctl.processes.spawn import name_a_line
 from turnctl.processes.spec import Spec
-from turnctl.processes.threads import needing_threads
 from turnctl.processes.tree import is_still
 from turnctl.processes.undisturbed import Undisturbed
 from turnctl.records.process import ProcessOutcome
 from turnctl.tokens.activities import Activity, Owner
+from turnctl.tokens.threads import needing_threads
 from turnctl.waiting.attention import is_main
 from turnctl.waiting.wakeup import Wakeup
 

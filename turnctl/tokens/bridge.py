@@ -28,6 +28,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from turnctl import points
+from turnctl.tokens.threads import needing_threads
 
 if TYPE_CHECKING:
     from turnctl.tokens.callbacks import Registration
@@ -130,7 +131,8 @@ class Bridge:
             try:
                 thread = threading.Thread(target=self._run, name=self.thread_name, daemon=True)
                 self._thread = thread
-                thread.start()
+                with needing_threads(self.thread_name):
+                    thread.start()
             except BaseException:
                 self._thread = None
                 self._gate.release()

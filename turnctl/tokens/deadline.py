@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from turnctl import clock, points
 from turnctl.tokens.event import park, release_all
+from turnctl.tokens.threads import needing_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,10 +71,13 @@ class _Service:
         release_all(self._waiters)  # D1
         if self._runner.acquire(False):
             try:
-                threading.Thread(target=self._serve, name="turnctl-deadlines", daemon=True).start()
+                thread = threading.Thread(target=self._serve, name="turnctl-deadlines", daemon=True)
+                with needing_threads("the thread that keeps deadlines"):
+                    thread.start()
             except BaseException:
                 # a process at its thread limit, or an interpreter that is shutting down: the next order tries again
                 self._runner.release()
+                timer.live, timer.run = False, None  # who is refused must not be called by it later on
                 raise
 
     def _serve(self) -> None:

@@ -34,6 +34,7 @@ from turnctl import clock, points
 from turnctl.errors import BadArgument, ExecutorClosed, TurnOver
 from turnctl.tokens.callables import check_plain
 from turnctl.tokens.event import park, release_all
+from turnctl.tokens.threads import needing_threads
 from turnctl.waiting.call import token_in
 from turnctl.waiting.jobs import Job, TurnFuture, guarded
 
@@ -149,7 +150,8 @@ class TurnExecutor(Executor):
         thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._threads.append(thread)
         try:
-            Context().run(thread.start)  # X3: where threads inherit, this one inherits nothing
+            with needing_threads(f"executor {self.name}"):
+                Context().run(thread.start)  # X3: where threads inherit, this one inherits nothing
         except BaseException:
             self._threads.remove(thread)
             with self._gate:

@@ -25,6 +25,7 @@ from turnctl.tokens import registry
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.frames import calls_the_body
 from turnctl.tokens.sites import frame_of
+from turnctl.tokens.threads import needing_threads
 from turnctl.waiting import abandoned
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ class Worker:
         self._is_ours = True
         thread = threading.Thread(target=self._run, name=f"turnctl-{self.kind}-{self.name}", daemon=True)
         try:
-            thread.start()
+            with needing_threads(f"{self.kind} {self.name}"):
+                thread.start()
         except BaseException as error:
             self._begun.append("never")
             if self._begun[0] == "never":  # W5

@@ -9,18 +9,24 @@ from errno import EAGAIN
 __all__ = ["is_thread_refused", "needing_threads"]
 
 
-def is_thread_refused(error: BaseException) -> bool:
+def is_thread_refused(error: BaseException | None) -> bool:
     """Whether it says that the system gave no thread (not: that the program is ending)."""
+    if isinstance(error, BlockingIOError):
+        error = error.__cause__  # as it was told already
     return isinstance(error, RuntimeError) and "can't start new thread" in str(error)
 
 
 @contextmanager
 def needing_threads(what: str) -> Iterator[None]:
-    """Have a thread that is not to be had raise ``BlockingIOError``, as ``subprocess`` does for a process."""
+    """Have a thread that is not to be had raise ``BlockingIOError``, as ``subprocess`` does for a process.
+
+    The outermost of several says by its ``what`` for whom the thread was wanted.
+    """
     try:
         yield
-    except RuntimeError as error:
+    except (RuntimeError, BlockingIOError) as error:
         if not is_thread_refused(error):
             raise
         text = "no thread is to be had; the limit of this user or machine on processes and threads is reached"
-        raise BlockingIOError(EAGAIN, f"{what}: {text} (ulimit -u)") from error
+        cause = error.__cause__ if isinstance(error, BlockingIOError) else error
+        raise BlockingIOError(EAGAIN, f"{what}: {text} (ulimit -u)") from cause
