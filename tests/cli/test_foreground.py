@@ -85,3 +85,22 @@ def test_stop_while_the_job_is_being_stopped_is_seen(stops: Any, monkeypatch: py
     foreground._on_stop_key(signal.SIGTSTP, None)
 
     assert [signal.SIGTTIN] == foreground.seen
+
+
+def test_ctrl_z_during_another_stop_is_carried_out_after_it(stops: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Ctrl-Z that comes while a stop of the command is dealt with stops command and job as soon as that is over (F6)."""
+    foreground = stops(signal.SIGTTIN)
+    foreground._terminal.shell_group = lambda: 1
+    done: list[Any] = []
+    monkeypatch.setattr(foreground, "_signal_command", done.append)
+    monkeypatch.setattr(foreground, "_stop_by", lambda number, target: done.append("we"))
+
+    def stopped(number: int) -> None:
+        done.append(number)
+        foreground._on_stop_key(signal.SIGTSTP, None)
+        done.append("over")
+
+    monkeypatch.setattr(foreground, "_stopped", stopped)
+    foreground._look()
+
+    assert [signal.SIGTTIN, "over", signal.SIGTSTP, "we", signal.SIGCONT] == done

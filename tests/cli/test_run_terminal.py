@@ -13,7 +13,7 @@ import pexpect
 import pytest
 from commands import alive, nap, state_of
 from launch import turnctl_argv
-from ptys import CTRL_BACKSLASH, CTRL_C, CTRL_D, CTRL_Z, Screen, Shell, on_terminal, program
+from ptys import CTRL_BACKSLASH, CTRL_C, CTRL_D, CTRL_Z, Screen, Shell, on_terminal, program, session_of
 from shapes import shape
 from standins import until
 from warding import tag as some_tag
@@ -367,6 +367,43 @@ def test_ctrl_z_in_a_pipeline_stops_the_command_too(shell: Shell, tmp_path: Path
     shell.see("ready")
     [pid] = [p for p in alive(tag) if os.getpgid(p) == p and os.getpgid(p) != shell.foreground]
     shell.send(CTRL_Z)
+    stopped = shell.prompt()
+    is_stopped = until(lambda: state_of(pid) == "T")
+    shell.line("fg")
+    goes_on = until(lambda: state_of(pid) in "SR")
+    shell.send(CTRL_C)
+    shell.prompt()
+
+    assert "Stopped" in stopped
+    assert is_stopped
+    assert goes_on
+    assert [] == alive(tag)
+    assert_normal(shell)
+
+
+def test_ctrl_z_just_after_the_start_stops_both(shell: Shell, tmp_path: Path) -> None:
+    """Ctrl-Z that reaches turnctl when the command runs, but is not known to it yet, stops the command as well (F6)."""
+    held, go = tmp_path / "held", tmp_path / "go"
+    before = f"""
+import os, time
+from turnctl import points
+def hold(name):
+    while name == "processes.run.spawned" and not os.path.exists({str(go)!r}):
+        open({str(held)!r}, "w").close()
+        time.sleep(0.01)
+points.hook = hold"""
+    script = tmp_path / "late"
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(turnctl_argv(before=before))} "$@"\n')
+    script.chmod(0o755)
+    tag = nap()
+    shell.line(f"late run -- {program(tmp_path, SLEEPER)} '{tag}' | cat")
+    shell.see("ready")
+    assert until(held.exists)
+    [pid] = [p for p in alive(tag) if os.getpgid(p) == p and os.getpgid(p) != shell.foreground]
+    job = [p for p in session_of(shell.pid) if os.getpgid(p) == shell.foreground]
+    shell.send(CTRL_Z)
+    assert until(lambda: any(state_of(p) == "T" for p in job))
+    go.touch()
     stopped = shell.prompt()
     is_stopped = until(lambda: state_of(pid) == "T")
     shell.line("fg")

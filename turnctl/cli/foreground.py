@@ -9,6 +9,8 @@ Invariants
       sees it; when we are continued, both are undone. With no shell that could continue us we do not stop.
   F4  A press that the command ignores is a press for us; three within two seconds always are one.
   F5  ``end`` leaves the terminal as it was found, whatever has happened.
+  F6  A Ctrl-Z that reaches us while the command is being started, or while we deal with another stop, is not lost: it
+      is carried out as soon as the command is known and that is over.
 
 All of it runs on the main thread, in signal handlers too, but for the reader of the sentinel, which signals this
 process and touches nothing else. Nothing here blocks, but that F3 stops the process.
@@ -51,6 +53,9 @@ class Foreground:
         self._was_handed = False
         self._is_busy = False
         self._has_news = False
+        # whether a command may be running that is not known yet, and whether a Ctrl-Z waits to be carried out (F6)
+        self._is_starting = False
+        self._is_stop_due = False
         terminal.saved = terminal.modes()
         # a shell without job control marks what it runs in the background by this; its group is the shell's own
         self._may_hold = not all(signal.getsignal(n) is signal.SIG_IGN for n in (signal.SIGINT, signal.SIGQUIT))
@@ -77,7 +82,8 @@ class Foreground:
     # -- starting ---------------------------------------------------------------------------------------------
 
     def options(self) -> dict[str, Any]:
-        """What ``turn.run`` has to know of this."""
+        """What ``turn.run`` has to know of this. The start is to come next."""
+        self._is_starting = True
         return {
             "terminal": "group",
             "on_start": self._started,
@@ -110,6 +116,7 @@ class Foreground:
         # handed over, whatever it has done since: an interactive shell passes it on at once
         self._is_handed, self._from_start = self._from_start, False
         self._command = pid  # from here on the handlers act
+        self._is_starting = False
         self._look()  # it may have been stopped before they did
         if self._sentinel is not None:
             self._reader = threading.Thread(
@@ -157,8 +164,11 @@ class Foreground:
         self._has_news = True
         if self._command is None or self._is_busy:
             return
-        while self._has_news:
+        while self._has_news or self._is_stop_due:
             with self._busy():
+                if self._is_stop_due:
+                    self._stop_with_command()
+                    continue
                 self._has_news = False
                 while stopped := self._stopped_by():
                     self._stopped(stopped)
@@ -216,23 +226,31 @@ class Foreground:
     def _stop_by(self, number: int, target: int) -> None:
         """Stop ourselves, or with 0 our job; comes back when somebody has continued us."""
         before = signal.signal(number, signal.SIG_DFL)
+        self._is_stop_due = False  # this is it
         os.kill(target, number)
         signal.signal(number, before)
 
     def _on_stop_key(self, _number: int, _frame: FrameType | None) -> None:
         """Ctrl-Z where we hold the foreground, or a SIGTSTP from elsewhere: the command is stopped with us."""
-        if self._is_busy or self._is_stopping() or self._terminal.shell_group() is None:
+        if self._is_stopping() or self._terminal.shell_group() is None:
             return
-        with self._busy():
-            was_handed = self._is_handed
-            if self._command is not None:
-                self._signal_command(signal.SIGTSTP)
-                self._take_back()
-            self._stop_by(signal.SIGTSTP, os.getpid())
-            if self._command is not None:
-                self._resume(hand_over=was_handed, modes=None)
-        if self._has_news:
-            self._look()
+        self._is_stop_due = True
+        if self._is_busy or self._is_starting:
+            return  # a command that is not known yet would run on while we are stopped
+        if self._command is None:
+            with self._busy():
+                self._stop_by(signal.SIGTSTP, os.getpid())
+        self._look()
+
+    def _stop_with_command(self) -> None:
+        self._is_stop_due = False
+        if self._is_stopping():
+            return
+        was_handed = self._is_handed
+        self._signal_command(signal.SIGTSTP)
+        self._take_back()
+        self._stop_by(signal.SIGTSTP, os.getpid())
+        self._resume(hand_over=was_handed, modes=None)
 
     def _on_continued(self, _number: int, _frame: FrameType | None) -> None:
         """Somebody stopped and continued us, not the command: the shell has had the terminal in between."""
@@ -280,6 +298,7 @@ class Foreground:
             if self._reader is not None:
                 self._reader.join(1.0)
         self._command = None
+        self._is_starting = self._is_stop_due = False
         if self._from_start or self._is_handed:
             # also where the command could not be started: its child had claimed the foreground already
             self._was_handed = self._is_handed
