@@ -88,7 +88,7 @@ def test_stop_while_the_job_is_being_stopped_is_seen(stops: Any, monkeypatch: py
 
 
 def test_ctrl_z_during_another_stop_is_carried_out_after_it(stops: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Ctrl-Z that comes while a stop of the command is dealt with stops command and job as soon as that is over (F6)."""
+    """A Ctrl-Z that comes while a stop is dealt with stops command and job as soon as that is over (F6)."""
     foreground = stops(signal.SIGTTIN)
     foreground._terminal.shell_group = lambda: 1
     done: list[Any] = []
