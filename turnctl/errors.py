@@ -142,4 +142,13 @@ class CommandError(TurnctlError):
 
 
 class ContainmentUnavailable(TurnctlError):
-    """The containment that was required is not to be had on this machine."""
+    """The containment that was asked for is not to be had; nothing was started.
+
+    ``wanted`` is what was asked for, ``missing`` what is in the way, ``remedy`` what could be done, as far as known.
+    """
+
+    def __init__(self, message: str, *, wanted: str = "", missing: str = "", remedy: str = "") -> None:
+        super().__init__(message)
+        self.wanted = wanted
+        self.missing = missing
+        self.remedy = remedy

@@ -71,8 +71,8 @@ def test_refused_launcher_is_not_asked_for_again(owner: FakeTurn, monkeypatch: p
 
 def test_unknown_requirement_is_refused(owner: FakeTurn) -> None:
     """A word that is no level is told at once."""
-    with pytest.raises(BadArgument, match="unknown require 'atomic'"):
-        run(owner, ["true"], require="atomic")  # type: ignore[arg-type]
+    with pytest.raises(BadArgument, match="unknown require 'most'"):
+        run(owner, ["true"], require="most")  # type: ignore[arg-type]
 
 
 # -- what is handed over ----------------------------------------------------------------------------------------------

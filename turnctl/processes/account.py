@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Literal
 from turnctl.processes.signames import name_of
 from turnctl.processes.spec import Spec
 from turnctl.processes.tree import Reached
-from turnctl.records.process import ProcessOutcome, SignalSent, Survivor
+from turnctl.records.process import STRENGTHS, ProcessOutcome, SignalSent, Survivor
 
 if TYPE_CHECKING:
     from turnctl.processes.custody import Custody
 
 __all__ = ["Account", "status_words"]
+
+_SCOPES: dict[str, Literal["group", "namespace", "cgroup"]] = {
+    "group": "group",
+    "namespace": "namespace",
+    "cgroup": "cgroup",
+}
 
 
 class Account:
@@ -44,8 +50,7 @@ class Account:
     def told(self, sent: list[tuple[float, int, str, int]]) -> None:
         """Note what a warden has sent: seconds since the start, number, scope and pid of each."""
         self.signals += [
-            SignalSent(name_of(signum), after, "group" if scope == "group" else "process", pid)
-            for after, signum, scope, pid in sent
+            SignalSent(name_of(signum), after, _SCOPES.get(scope, "process"), pid) for after, signum, scope, pid in sent
         ]
 
     def note(self, text: str) -> None:
@@ -86,7 +91,8 @@ class Account:
             killed=killed,
             leftovers=self.leftovers,
             survivors=self.survivors,
-            containment=custody.containment,
+            containment=STRENGTHS[custody.held_by],
+            held_by=custody.held_by,
             empty_proven=is_over and custody.empty_proven,
             output_held=self.output_held,
             duration_s=until - self.started_at,

@@ -1,32 +1,33 @@
 """Starting a command under the strongest custody that is to be had: a warden, else its group.
 
-Never a weaker one in silence: the outcome says which it is and why, and ``require="complete"`` refuses it.
+Never a weaker one in silence: the outcome says which it is and why, and what was named or required is refused where
+it is not to be had.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from errno import EBADF
+from errno import EBADF, ENOENT
 from time import monotonic
 
 from turnctl.errors import ContainmentUnavailable
 from turnctl.processes import launch
 from turnctl.processes.account import Account
 from turnctl.processes.custody import Custody
+from turnctl.processes.delegated import own_folder
 from turnctl.processes.grouped import Grouped
 from turnctl.processes.guarded import BACKUP_S, ORPHANED_S, Guarded, steps_until
 from turnctl.processes.job import Job
 from turnctl.processes.ladder import DRAIN_S
 from turnctl.processes.link import MOST_DESCRIPTORS
 from turnctl.processes.pipes import Pipes
+from turnctl.processes.remedies import explain
 from turnctl.processes.spawn import spawn
 from turnctl.processes.spec import Spec
 
 __all__ = ["begin"]
 
-#: set to ``group`` it has every command started without a warden: for tests, and to find out what is at fault
-SWITCH = "TURNCTL_CONTAINMENT"
 #: for how long a launcher that could not be started is not tried again
 RETRY_S = 30.0
 _TRIES = 3
@@ -41,17 +42,41 @@ def begin(spec: Spec, account: Account, pipes: Pipes, wake: Callable[[], None], 
 
     Blocks until it has been loaded, which a hung file system can delay.
     """
-    why = _why_not(spec)
-    if why is None:
-        try:
-            return _guarded(spec, account, pipes, grace_s)
-        except launch.Unavailable as error:
-            why = error.strerror or str(error)
-            _remember(why)
-    if spec.require == "complete":
-        raise ContainmentUnavailable(f"{spec.title}: not started, since its end could not be proved: {why}")
-    account.note(f"containment is best-effort: {why}")
-    return Grouped(spawn(spec, pipes), spec, account, wake)
+    wish = spec.wish
+    missing: list[tuple[str, str]] = []
+    for holder in wish.holders:
+        if holder == "group":
+            why = missing[-1][0] if missing else f"{wish.by} asks for it"
+            account.note(f"containment is best-effort: {why}")
+            return Grouped(spawn(spec, pipes), spec, account, wake)
+        why_not = _why_not(spec)
+        if why_not is None:
+            try:
+                return _guarded(spec, account, pipes, grace_s, holder)
+            except launch.Uncontained as error:
+                missing.append(explain(error.step, error.errno or 0))
+                continue
+            except launch.Unavailable as error:
+                why_not = error.strerror or str(error)
+                _remember(why_not)
+        missing.append((why_not, ""))
+    raise _refusal(spec, missing or [(f"{wish.by} asks for less", "")])
+
+
+def _refusal(spec: Spec, missing: list[tuple[str, str]]) -> ContainmentUnavailable:
+    wish = spec.wish
+    if wish.choice in ("auto", "group") or not wish.holders:
+        wanted: str = wish.require or ""
+        is_atomic = wanted == "atomic"
+        since = "nothing could end it as a whole" if is_atomic else "its end could not be proved"
+    else:
+        since, wanted = f"it could not be held as {wish.by} asks for", wish.choice
+    why = "; ".join(dict.fromkeys(why for why, _ in missing))
+    remedy = "; or ".join(dict.fromkeys(remedy for _, remedy in missing if remedy))
+    text = f"{spec.title}: not started, since {since}: {why}"
+    if remedy:
+        text += f". Remedy: {remedy}"
+    return ContainmentUnavailable(text, wanted=wanted, missing=why, remedy=remedy)
 
 
 def _remember(why: str) -> None:
@@ -64,8 +89,6 @@ def _why_not(spec: Spec) -> str | None:
     refusal = launch.refusal()
     if refusal is not None:
         return refusal
-    if os.environ.get(SWITCH) == "group":
-        return f"{SWITCH}=group asks for it"
     if spec.before_exec is not None and not isinstance(spec.before_exec, Job):
         return "before_exec= runs in a fork of this program"
     if _refused is not None and monotonic() < _refused[0]:
@@ -73,10 +96,10 @@ def _why_not(spec: Spec) -> str | None:
     return None
 
 
-def _guarded(spec: Spec, account: Account, pipes: Pipes, grace_s: float) -> Custody:
+def _guarded(spec: Spec, account: Account, pipes: Pipes, grace_s: float, hold: launch.Hold) -> Custody:
     for last in range(_TRIES):
         try:
-            return Guarded(launch.start(_request(spec, pipes, grace_s)), spec, account)
+            return Guarded(launch.start(_request(spec, pipes, grace_s, hold)), spec, account, hold)
         except OSError as error:
             # what was to be handed on may have been closed by another thread since it was listed
             if error.errno != EBADF or spec.close_fds or last == _TRIES - 1:
@@ -84,7 +107,10 @@ def _guarded(spec: Spec, account: Account, pipes: Pipes, grace_s: float) -> Cust
     raise AssertionError("unreachable")
 
 
-def _request(spec: Spec, pipes: Pipes, grace_s: float) -> launch.Request:
+def _request(spec: Spec, pipes: Pipes, grace_s: float, hold: launch.Hold) -> launch.Request:
+    folder = own_folder() if hold == "cgroup" else ""
+    if hold == "cgroup" and not folder:
+        raise launch.Uncontained(ENOENT, "cgroup:none")
     job = spec.before_exec if isinstance(spec.before_exec, Job) else None
     args = [spec.args] if isinstance(spec.args, (str, bytes)) else spec.args
     ends = [_number(pipes.ends["stdin"], 0), _number(pipes.ends["stdout"], 1), _number(pipes.ends["stderr"], 2)]
@@ -109,6 +135,8 @@ def _request(spec: Spec, pipes: Pipes, grace_s: float) -> launch.Request:
         orphaned=steps_until(spec.stop_signal, min(grace_s, ORPHANED_S)),
         timeout_s=None if spec.timeout_s is None else spec.timeout_s + BACKUP_S,
         drain_s=DRAIN_S,
+        hold=hold,
+        folder=folder,
     )
 
 

@@ -30,7 +30,10 @@ ANSWER_MS = 1000
 
 
 class NotStarted(Exception):
-    """The program could not be started: the errno, and what refused (``exec``, ``chdir`` or ``setup``)."""
+    """The program could not be started: the errno, and what refused.
+
+    That is ``exec``, ``chdir``, ``setup``, or the step of a containment: ``namespace:map``, ``cgroup:enter``.
+    """
 
     def __init__(self, errno: int, what: str) -> None:
         super().__init__(errno, what)
@@ -42,7 +45,8 @@ def start(request: "dict[str, Any]", fds: tuple[int, ...], lift: "Callable[[int]
     """Start it; the pid. Blocks until the program has been loaded, which a hung file system can delay.
 
     ``fds`` came with the request and stay the caller's. ``lift(number)`` moves this process's own descriptors above
-    a number that the program is to have.
+    a number that the program is to have. Besides what a request has, ``entered`` may be a descriptor of the list of a
+    control group, which the child enters first, and ``proc`` the list of processes in which it finds its own number.
     """
     placed: list[int] = []
     lifted: list[int] = []
@@ -170,7 +174,7 @@ def _error_of(words: bytes) -> NotStarted:
         errno = int(number, 16)
     except ValueError:
         errno = ENOENT
-    return NotStarted(errno, "exec" if what == b"" else "setup")
+    return NotStarted(errno, {b"": "exec", b"cgroup": "cgroup:enter"}.get(what, "setup"))
 
 
 def _in_child(
@@ -179,12 +183,18 @@ def _in_child(
     """What must be done between fork and exec; None where nothing must, so that the fast form can be taken."""
     limits, nice, processors = request["limits"], request["nice"], request["processors"]
     closed, is_deaf = request["closed"], _signal.SIGCHLD in request["ignored"]
-    if not limits and nice is None and processors is None and foreground < 0 and not (closed or is_deaf or announce):
+    entered, proc = request.get("entered", -1), request.get("proc", -1)
+    needs = (limits, closed, is_deaf, announce, nice is not None, processors is not None, foreground >= 0, entered >= 0)
+    if not any(needs):
         return None
     from resource import setrlimit
 
     def prepare() -> None:
+        what = b"cgroup"
         try:
+            if entered >= 0:
+                os.write(entered, b"0")
+            what = b"setup"
             if processors is not None:
                 os.sched_setaffinity(0, processors)
             if nice is not None:
@@ -192,7 +202,8 @@ def _in_child(
             for number, soft, hard in limits:
                 setrlimit(number, (soft, hard))
             if announce:
-                os.write(announce[0], os.getpid().to_bytes(4, "little"))
+                pid = os.getpid() if proc < 0 else int(os.readlink("self", dir_fd=proc))
+                os.write(announce[0], pid.to_bytes(4, "little"))
                 answer = poll()
                 answer.register(announce[1], POLLIN)
                 if answer.poll(ANSWER_MS):
@@ -207,7 +218,7 @@ def _in_child(
                 os.close(fd)
         except BaseException as error:  # noqa: BLE001 - told to the parent; nothing else can be done here
             number = error.errno if isinstance(error, OSError) and error.errno else EINVAL
-            os.write(told, b"OSError:%x:setup" % number)
+            os.write(told, b"OSError:%x:%b" % (number, what))
             os._exit(255)
 
     return prepare

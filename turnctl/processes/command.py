@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from turnctl.errors import BadArgument, CancelledError
+from turnctl.processes.containment import Choice, Require
 from turnctl.processes.failed import CommandFailed, CommandTimedOut
 from turnctl.processes.options import PopenOptions, RunOptions
 from turnctl.processes.output import Capture, Source
 from turnctl.processes.process import Process
 from turnctl.processes.scoped import scoped
-from turnctl.processes.spec import Args, Require, Spec, Stream, Terminal, make_spec, read_stream
+from turnctl.processes.spec import Args, Spec, Stream, Terminal, make_spec, read_stream
 from turnctl.processes.supervise import Supervision
 from turnctl.processes.text import Coding
 from turnctl.processes.unknown import refuse_unknown
@@ -50,6 +51,7 @@ def run(
     close_fds: bool = True,
     on_start: Callable[[int], None] | None = None,
     before_exec: Callable[[], None] | None = None,
+    containment: Choice | None = None,
     require: Require | None = None,
     **unknown: Any,
 ) -> Completed:
@@ -63,7 +65,9 @@ def run(
     "1m30s". ``terminal`` is ``session`` (a session of its own) or ``group`` (a group of its own in this
     session); ``on_start`` is called with the pid. ``close_fds=False`` hands on what this
     program has open and inheritable; ``before_exec`` is called in the child, for a program without threads.
-    ``require="complete"`` starts it only where its end can be proved, and else raises ``ContainmentUnavailable``.
+    ``containment`` names what is to hold it (``namespace``, ``cgroup``, ``warden``, ``group``), else
+    ``TURNCTL_CONTAINMENT`` does, else it is ``auto``; ``require="complete"`` wants its end to be proved, ``"atomic"``
+    one act of the kernel that ends all of it. What is not to be had raises ``ContainmentUnavailable``.
 
     On a stop of the owner or the timeout the whole tree is sent ``stop_signal``, and after the grace KILL
     until nothing of it is found. A stop then raises ``CancelledError`` with ``partial``, or with
@@ -103,6 +107,7 @@ def run(
         close_fds=close_fds,
         on_start=on_start,
         before_exec=before_exec,
+        containment=containment,
         require=require,
     )
     out = Capture() if spec.stdout == "pipe" else None
@@ -145,6 +150,7 @@ def popen(
     close_fds: bool = True,
     on_start: Callable[[int], None] | None = None,
     before_exec: Callable[[], None] | None = None,
+    containment: Choice | None = None,
     require: Require | None = None,
     **unknown: Any,
 ) -> Process:
@@ -173,6 +179,7 @@ def popen(
         close_fds=close_fds,
         on_start=on_start,
         before_exec=before_exec,
+        containment=containment,
         require=require,
     )
     return Process(spec, owner, coding)

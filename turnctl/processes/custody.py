@@ -15,7 +15,7 @@ from turnctl.records.process import Survivor
 
 if TYPE_CHECKING:
     from turnctl.processes.output import Pump
-    from turnctl.records.process import Containment
+    from turnctl.records.process import Holder
 
 __all__ = ["LEFT_OVER", "Custody", "Found"]
 
@@ -36,7 +36,7 @@ class Found:
 class Custody:
     """A command that has been started, as the loop holds it."""
 
-    containment: Containment
+    held_by: Holder
     #: why a status is not known where the main process has ended without one
     why_unknown = ""
 

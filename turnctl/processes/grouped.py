@@ -29,7 +29,7 @@ TRACED_PAUSE_S = 0.05
 class Grouped(Custody):
     """The way without a warden."""
 
-    containment = "best-effort"
+    held_by = "group"
     why_unknown = "another part of this program reaped the process, or it ignores SIGCHLD"
 
     def __init__(self, pid: int, spec: Spec, account: Account, wake: Callable[[], None]) -> None:

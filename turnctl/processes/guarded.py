@@ -28,7 +28,7 @@ from turnctl.processes.table import Entry
 
 if TYPE_CHECKING:
     from turnctl.processes.output import Pump
-    from turnctl.processes.request import Steps
+    from turnctl.processes.request import Hold, Steps
     from turnctl.processes.warded import Warded
 
 __all__ = ["BACKUP_S", "MARGIN_S", "ORPHANED_S", "Guarded"]
@@ -39,6 +39,7 @@ BACKUP_S = 0.5
 ORPHANED_S = 1.0
 #: beyond grace and drain, for the warden to say how it ended
 MARGIN_S = 2.0
+NO_PROC = "its /proc lists the processes outside, not its own: this machine refuses another one"
 _KILL, _CONT = int(signal.SIGKILL), int(signal.SIGCONT)
 _CAUSES = {
     "host": "its warden took this program to be gone",
@@ -51,10 +52,13 @@ _CAUSES = {
 class Guarded(Custody):
     """The way with a warden."""
 
-    containment = "complete"
-
-    def __init__(self, warded: Warded, spec: Spec, account: Account) -> None:
+    def __init__(self, warded: Warded, spec: Spec, account: Account, held_by: Hold = "warden") -> None:
         super().__init__()
+        self.held_by = held_by
+        if held_by != "warden":
+            self.why_unknown = f"its {held_by} was ended as a whole, by us or somebody else, before it was told"
+        if warded.details.get("proc") is False:
+            account.note(NO_PROC)
         self._warded = warded
         self._signum = spec.stop_signal
         self._title = spec.title

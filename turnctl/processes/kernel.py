@@ -21,6 +21,7 @@ __all__ = [
     "SIGSTOP",
     "WALL",
     "adopt_orphans",
+    "call",
     "close_all_but",
     "failpoint",
     "hear_children",
@@ -46,6 +47,7 @@ def failpoint(name: str) -> None:
     """Be killed here, if a test asked for that."""
     if name == _failing_at:
         os.kill(os.getpid(), SIGKILL)
+        os._exit(137)  # the first process of a namespace, whom its own signals do not reach
 
 
 def prctl(option: int, *args: int) -> int:
@@ -60,6 +62,26 @@ def prctl(option: int, *args: int) -> int:
     function = _ctypes.dlsym(_ctypes.dlopen(itself, 0), "prctl")
     padded = (option, *args, 0, 0, 0, 0)[:5]
     return int(_ctypes.call_cdeclfunction(function, padded))
+
+
+def call(name: str, *args: int | bytes | None) -> int:
+    """A function of the C library; its result. Raises ``OSError`` with its errno where that is minus one."""
+    import _ctypes
+
+    class Int(_ctypes._SimpleCData):  # type: ignore[misc,name-defined,type-arg,unused-ignore]
+        _type_ = "i"
+
+    class Function(_ctypes.CFuncPtr):
+        _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
+        _restype_ = Int
+
+    itself: Any = None
+    make: Any = Function
+    result: int = make(_ctypes.dlsym(_ctypes.dlopen(itself, 0), name))(*args)
+    if result == -1:
+        errno = _ctypes.get_errno()
+        raise OSError(errno, os.strerror(errno))
+    return result
 
 
 def adopt_orphans() -> None:

@@ -20,11 +20,22 @@ from turnctl import points
 from turnctl.processes import link
 from turnctl.processes.levels import Capability, capabilities
 from turnctl.processes.moment import take
-from turnctl.processes.request import Request, compose, error_of
+from turnctl.processes.request import Hold, Request, Uncontained, compose, error_of
 from turnctl.processes.upkeep import Launcher, Unavailable, fitting, refusal, shutdown
 from turnctl.processes.warded import Warded
 
-__all__ = ["Capability", "Request", "Unavailable", "Warded", "capabilities", "refusal", "shutdown", "start"]
+__all__ = [
+    "Capability",
+    "Hold",
+    "Request",
+    "Unavailable",
+    "Uncontained",
+    "Warded",
+    "capabilities",
+    "refusal",
+    "shutdown",
+    "start",
+]
 
 _TRIES = 5
 _numbers = itertools.count(1)

@@ -226,7 +226,7 @@ class Launcher:
 
     def _give_up(self) -> None:
         me = os.getpid()
-        survivors = tuple(self._below.survivors())
+        survivors = tuple(self._below.describe())
         self._given_up = self._given_up.union(one.pid for one in self._below.members() if one.ppid == me)
         self._settle(survivors)
 

@@ -1,101 +1,112 @@
-"""Which levels of containment this machine offers to this process now, each with the reason.
+"""Which ways of holding commands this machine offers to this process now, each with the reason and the remedy.
 
-A level is tried, not guessed, where trying leaves nothing behind. Takes some tens of milliseconds: one interpreter is
-started. What it says holds for the moment: a change of user or of limits may change it.
+Each is tried, not guessed: an interpreter is started that starts a command under each, which takes some tens of
+milliseconds the first time. What was found is kept for as long as this process has the same user, capabilities,
+namespaces and control group; a setting that an administrator changes meanwhile is not seen.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from turnctl.processes.delegated import own_folder
+from turnctl.processes.moment import take
+from turnctl.processes.remedies import explain
 from turnctl.processes.upkeep import refusal
+from turnctl.records.process import STRENGTHS, Containment, Holder
 
-__all__ = ["Capability", "capabilities"]
+__all__ = ["Capabilities", "Capability", "capabilities"]
 
-Name = Literal["namespace", "cgroup", "warden", "group"]
-
-# run by an interpreter of its own, which has one thread: may it adopt orphans, and may it be alone with its children?
-_TRIAL = """
-import os, sys
-try:
-    import _ctypes
-    libc = _ctypes.dlopen(None, 0)
-    call = lambda name, *args: _ctypes.call_cdeclfunction(_ctypes.dlsym(libc, name), args)
-    print("warden:" if call("prctl", 36, 1, 0, 0, 0) == 0 else "warden:the kernel refuses child subreapers", flush=True)
-except Exception as error:
-    print(f"warden:foreign functions cannot be called ({error})")
-    sys.exit()
-if call("unshare", 0x10000000 | 0x20000000) != 0:
-    print("namespace:a user and process namespace may not be made here")
-    sys.exit()
-try:
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0 if os.getpid() == 1 else 1)
-    print("namespace:" if os.waitpid(pid, 0)[1] == 0 else "namespace:its first process was not the first")
-except OSError as error:
-    print(f"namespace:no process could be started in it ({error.strerror})")
+# load only our own files, without the package
+_BOOT = """\
+import sys
+for n, p in (("turnctl", sys.argv[1]), ("turnctl.processes", sys.argv[1] + "/processes")):
+    m = sys.modules[n] = type(sys)(n)
+    m.__path__ = [p]
+from turnctl.processes.trial import main
+main(*sys.argv[2:])
 """
+_TOO_LONG_S = 20
+
+_known: dict[object, dict[str, str]] = {}
 
 
 class Capability(NamedTuple):
-    """A level, whether it is to be had, and why not or by what."""
+    """A way of holding commands, how strong it is, whether it is to be had, why not or by what, and the remedy."""
 
-    name: Name
+    name: Holder
+    strength: Containment
     is_available: bool
     reason: str
+    remedy: str = ""
 
 
-def capabilities() -> tuple[Capability, ...]:
-    """The levels, strongest first. Blocks for tens of milliseconds; starts and reaps one child."""
+class Capabilities(tuple[Capability, ...]):  # noqa: SLOT001 - a tuple can have no slots of its own
+    """The ways, strongest first, and ``landlock_abi``: the kernel's version of Landlock, 0 without it."""
+
+    landlock_abi: int = 0
+
+
+def capabilities() -> Capabilities:
+    """What there is. Blocks for tens of milliseconds the first time; starts and reaps one child. Thread-safe."""
     refused = refusal()
     said = {} if refused else _try()
-    return (
-        _level("namespace", refused or said.get("namespace", "it could not be tried"), "tried"),
-        _level("cgroup", _why_no_cgroup(), "tried in this process's own control group"),
-        _level("warden", refused or said.get("warden", "it could not be tried"), "a child subreaper, tried"),
-        Capability("group", True, "process groups, and what descends from their members"),
-    )
+    found = Capabilities(_read(name, refused, said) for name in STRENGTHS)
+    found.landlock_abi = int(said.get("landlock", "0") or 0)
+    return found
 
 
-def _level(name: Name, why_not: str, why: str) -> Capability:
-    return Capability(name, not why_not, why_not or why)
+_REASONS: dict[Holder, str] = {
+    "namespace": "tried: a pid namespace with a first process of our own",
+    "cgroup": "tried: a control group below that of this program",
+    "warden": "tried: a child subreaper",
+    "group": "process groups, and what descends from their members",
+}
+
+
+def _read(name: Holder, refused: str | None, said: dict[str, str]) -> Capability:
+    strength = STRENGTHS[name]
+    if name == "group":
+        return Capability(name, strength, True, _REASONS[name])
+    if refused is not None:
+        return Capability(name, strength, False, refused, _REMEDY)
+    if name == "cgroup" and "warden" in said and name not in said:
+        return Capability(name, strength, False, *explain("cgroup:none", 0))
+    answer = said.get(name, "it could not be tried")
+    if name == "warden" or ":" not in answer:
+        is_good = answer in ("", "- no-proc")
+        reason = _REASONS[name] if is_good else answer
+        if answer == "- no-proc":
+            reason += "; its /proc is that of outside, since another may not be mounted"
+        return Capability(name, strength, is_good, reason)
+    step, _, errno = answer.partition(" ")
+    return Capability(name, strength, False, *explain(step, int(errno)))
+
+
+_REMEDY = "run it on Linux with an ordinary interpreter, python3"
 
 
 def _try() -> dict[str, str]:
+    folder = own_folder()
+    try:
+        key: object = (take().key, folder)
+    except OSError:
+        key = None
+    if key is not None and key in _known:
+        return _known[key]
     import subprocess
 
-    argv = [sys.executable, "-I", "-S", "-c", _TRIAL]
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    flags = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
+    argv = [sys.executable, *flags, "-c", _BOOT, package, sys.executable, folder]
     try:
-        done = subprocess.run(argv, capture_output=True, timeout=20, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(argv, capture_output=True, timeout=_TOO_LONG_S, check=False, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired):
         return {}
     lines = done.stdout.decode("utf-8", "replace").splitlines()
-    return {name: why for name, _, why in (line.partition(":") for line in lines)}
-
-
-def _why_no_cgroup() -> str:
-    """Why commands cannot have control groups of their own; empty if they can."""
-    if not sys.platform.startswith("linux"):
-        return f"{sys.platform} has no control groups"
-    try:
-        with open("/proc/self/cgroup", encoding="utf-8", errors="replace") as file:
-            own = next((line[3:].rstrip("\n") for line in file if line.startswith("0::")), None)
-        with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
-            mounts = [line.split()[1] for line in file if line.split()[2:3] == ["cgroup2"]]
-    except OSError as error:
-        return f"the control groups cannot be read ({error.strerror})"
-    if own is None or not mounts:
-        return "no version 2 hierarchy is mounted"
-    folder = mounts[0] + own.rstrip("/")
-    trial = f"{folder}/turnctl-trial-{os.getpid()}"
-    try:
-        os.mkdir(trial)
-    except OSError as error:
-        return f"{folder} is not delegated to this user ({error.strerror})"
-    try:
-        return "" if os.path.exists(f"{trial}/cgroup.kill") else "the kernel is older than cgroup.kill"
-    finally:
-        os.rmdir(trial)
+    said = {name: why for name, _, why in (line.partition(" ") for line in lines)}
+    if key is not None:
+        _known[key] = said
+    return said

@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict
 
-from turnctl.processes.spec import Require, Stream, Terminal
+from turnctl.processes.containment import Choice, Require
+from turnctl.processes.spec import Stream, Terminal
 
 __all__ = ["PopenOptions", "RunOptions"]
 
@@ -32,6 +33,7 @@ class PopenOptions(TypedDict, total=False):
     close_fds: bool
     on_start: Callable[[int], None] | None
     before_exec: Callable[[], None] | None
+    containment: Choice | None
     require: Require | None
 
 

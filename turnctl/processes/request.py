@@ -9,10 +9,12 @@ from typing import Any, Literal, NamedTuple
 
 from turnctl.processes.link import MOST_DESCRIPTORS
 from turnctl.processes.moment import Moment
+from turnctl.processes.table import read_entry
 
-__all__ = ["Leftovers", "Request", "Steps", "compose", "error_of", "plain"]
+__all__ = ["Hold", "Leftovers", "Request", "Steps", "Uncontained", "compose", "error_of", "plain"]
 
 Steps = tuple[tuple[int, float], ...]
+Hold = Literal["warden", "namespace", "cgroup"]
 Leftovers = Literal["end", "end-now", "wait", "detach"]
 
 _TERM = 15
@@ -32,7 +34,8 @@ class Request(NamedTuple):
     the ladder without being asked again. ``drain_s`` bounds the time from the first KILL to the end.
     ``due_s`` is when the owner's deadline passes, in seconds from now; ``unheard`` the reading end of this process's
     wake-up descriptor, a socket, and the signals that stop the command (``processes.unheard``). ``restore_signals`` is
-    that of ``subprocess``.
+    that of ``subprocess``. ``hold`` is what holds the command besides a warden: with ``namespace`` a pid namespace of
+    its own, with ``cgroup`` a control group of its own in ``folder``.
     """
 
     argv: Sequence[str | bytes]
@@ -64,10 +67,22 @@ class Request(NamedTuple):
     user: int | None = None
     group: int | None = None
     groups: tuple[int, ...] | None = None
+    hold: Hold = "warden"
+    folder: str = ""
+
+
+class Uncontained(OSError):
+    """The command was not started, since it could not be held as asked; ``step`` is what this machine refused."""
+
+    def __init__(self, errno: int, step: str) -> None:
+        super().__init__(errno, os.strerror(errno))
+        self.step = step
 
 
 def error_of(request: Request, errno: int, what: str) -> OSError:
-    """What ``subprocess`` raises for this."""
+    """What ``subprocess`` raises for this, or ``Uncontained``."""
+    if what.startswith(("namespace:", "cgroup:")):
+        return Uncontained(errno, what)
     text = os.strerror(errno)
     if what == "exec":
         return OSError(errno, text, request.argv[0] if request.executable is None else request.executable)
@@ -138,9 +153,17 @@ def compose(request: Request, moment: Moment, given: Moment) -> tuple[dict[str, 
         "timeout": request.timeout_s,
         "drain": request.drain_s,
         "leftovers": request.leftovers,
+        "hold": request.hold,
+        "folder": request.folder,
+        "host": (os.getpid(), _own_start()) if request.hold == "cgroup" else (0, 0),
         "unheard": (request.due_s, unheard[1], ear),
     }
     return body, tuple(fds), opened
+
+
+def _own_start() -> int:
+    entry = read_entry(os.getpid())
+    return 0 if entry is None else int(entry.start)
 
 
 def plain(steps: Steps) -> Steps:

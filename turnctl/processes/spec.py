@@ -8,14 +8,14 @@ from typing import IO, Any, Literal, NamedTuple
 
 from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument
+from turnctl.processes.containment import Choice, Require, Wish, read_wish
 from turnctl.processes.signames import number_of
 
-__all__ = ["Args", "Require", "Spec", "Stream", "Terminal", "make_spec", "read_stream"]
+__all__ = ["Args", "Spec", "Stream", "Terminal", "make_spec", "read_stream"]
 
 Args = Sequence["str | bytes | os.PathLike[str]"] | str | bytes | os.PathLike[str]
 Stream = int | IO[Any] | Literal["inherit", "null", "pipe"] | None
 Terminal = Literal["session", "group"]
-Require = Literal["complete"]
 
 #: the numbers that ``subprocess`` gives to PIPE, STDOUT and DEVNULL
 _NAMES_OF_NUMBERS = {-1: "pipe", -2: "stdout", -3: "null"}
@@ -41,7 +41,7 @@ class Spec(NamedTuple):
     close_fds: bool
     on_start: Callable[[int], None] | None
     before_exec: Callable[[], None] | None
-    require: Require | None = None
+    wish: Wish = Wish()
 
     @property
     def title(self) -> str:
@@ -67,6 +67,7 @@ def make_spec(
     close_fds: bool,
     on_start: Callable[[int], None] | None,
     before_exec: Callable[[], None] | None,
+    containment: Choice | None = None,
     require: Require | None = None,
 ) -> Spec:
     """Check what can be checked without starting anything. Raises ``BadArgument`` (a ``ValueError``),
@@ -74,8 +75,6 @@ def make_spec(
     """
     if terminal not in ("session", "group"):
         raise BadArgument(f"unknown terminal {terminal!r}; use session or group")
-    if require not in (None, "complete"):
-        raise BadArgument(f"unknown require {require!r}; use complete, or leave it out")
     checked, given, argv = _read_args(args, shell)
     grace_s = None if grace is None else parse_duration(grace, what="grace", zero=True)
     return Spec(
@@ -95,7 +94,7 @@ def make_spec(
         close_fds=close_fds,
         on_start=on_start,
         before_exec=before_exec,
-        require=require,
+        wish=read_wish(containment, require),
     )
 
 

@@ -24,6 +24,7 @@ from turnctl.processes.kin import Member, children_of, describe, is_dead, own_ch
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 __all__ = ["Below"]
 
@@ -50,9 +51,23 @@ class Below:
         self.struck: set[tuple[int, int]] = set()
         self.refused: set[int] = set()
         self.sent: list[tuple[float, int, str, int]] = []
+        #: what is worth telling of the way in which the command is held
+        self.details: dict[str, Any] = {}
         self._since = since
         self._spared = spared
         self._has_swept = False
+
+    @property
+    def fd(self) -> int:
+        """A descriptor that becomes readable when there is something to ``hear``; -1 without one."""
+        return -1
+
+    def hear(self) -> bool:
+        """Take in what the descriptor tells; whether there may be more of it."""
+        return True
+
+    def close(self) -> None:
+        """Let go of what is held for a command of which nothing is left, or that was given up."""
 
     # -- seeing ends ---------------------------------------------------------------------------------------------------
 
@@ -107,6 +122,16 @@ class Below:
     def _has_only_spared(self) -> bool:
         spared = self._spared()
         return bool(spared) and spared.issuperset(own_children(self._since))
+
+    def stops(self) -> "tuple[object, ...]":
+        """A message about a main process that was stopped or goes on since the last look; empty if there is none."""
+        try:
+            found = os.waitid(os.P_PID, self.leader, os.WSTOPPED | os.WCONTINUED | os.WNOHANG)
+        except ChildProcessError:
+            return ()
+        if found is not None and found.si_code == os.CLD_STOPPED:
+            return ("stopped", found.si_status)
+        return ("continued",) if found is not None and found.si_code == os.CLD_CONTINUED else ()
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
@@ -240,6 +265,6 @@ class Below:
         sent, self.sent = self.sent, []
         return [(at - began, signum, scope, pid) for at, signum, scope, pid in sent]
 
-    def survivors(self) -> list[tuple[int, int, int, str, bytes, str]]:
-        """Whoever is still there, and why."""
-        return [describe(member) for member in self.members()]
+    def describe(self, reason: str = "") -> list[tuple[int, int, int, str, bytes, str]]:
+        """Whoever is there, and why; without a reason, why it could not be ended."""
+        return [describe(member, reason) for member in self.members()]

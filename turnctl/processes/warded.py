@@ -32,7 +32,10 @@ _CLOSED: Any = _Closed()
 class Warded:
     """A command under its warden. Owned by whoever supervises it; the requests may be sent from any thread."""
 
-    __slots__ = ("_came", "_launcher", "_number", "_sock", "_was_unread", "began", "is_over", "is_reusable", "pid")
+    __slots__ = (
+        *("_came", "_launcher", "_number", "_sock", "_was_unread"),
+        *("began", "details", "is_over", "is_reusable", "pid"),
+    )
 
     def __init__(self, sock: _socket.socket, launcher: Launcher, number: int) -> None:
         self._sock = sock
@@ -45,6 +48,8 @@ class Warded:
         self.pid: int | None = None
         #: when it was started, on the kernel's monotonic clock
         self.began = 0.0
+        #: more about how it is held
+        self.details: dict[str, Any] = {}
         #: whether its last message (``ended`` or ``lost``) has been received
         self.is_over = False
         self.is_reusable = False
@@ -86,7 +91,7 @@ class Warded:
     def _note(self, message: link.Message) -> None:
         self._came.append(message)
         if message[0] == "started":
-            self.pid, self.began = message[1], message[2]
+            self.pid, self.began, self.details = message[1:4]
         elif message[0] == "ended":
             self.is_over, self.is_reusable = True, message[1]["reusable"]
         elif message[0] == "failed":

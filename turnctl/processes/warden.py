@@ -22,9 +22,9 @@ from _socket import socket
 from select import POLLIN, POLLOUT, poll
 from time import monotonic
 
-from turnctl.processes.birth import NotStarted, start
+from turnctl.processes.birth import NotStarted
+from turnctl.processes.holds import begin
 from turnctl.processes.kernel import adopt_orphans, failpoint, hear_children, rename
-from turnctl.processes.kin import describe
 from turnctl.processes.link import Broken, Line
 from turnctl.processes.steps import FIRST_PAUSE_S, Ladder
 from turnctl.processes.sweep import Below
@@ -133,6 +133,10 @@ class Warden:
         except BlockingIOError:
             pass
 
+    def _on_below(self) -> None:
+        if not self._below.hear():
+            self._watch.remove(self._below.fd)
+
     def _on_host_gone(self) -> None:
         self._watch.remove(self._host)
         self._lose("host")
@@ -203,7 +207,7 @@ class Warden:
                 self._below.signal_leader(rest[0])
             self._tell_sent()
         elif kind == "kin":
-            self._line.send("kin", [describe(member, "running") for member in self._below.members()])
+            self._line.send("kin", self._below.describe("running"))
 
     # -- one command ---------------------------------------------------------------------------------------------------
 
@@ -214,7 +218,7 @@ class Warden:
         self._has_told_exit = self._is_deadline_given = False
         self._policy = request["leftovers"]
         try:
-            pid = start(request, fds, self._lift)
+            below = begin(request, fds, self._lift)
         except (NotStarted, OSError) as error:
             self._request = None
             self._idle_at = monotonic() + IDLE_S
@@ -222,11 +226,11 @@ class Warden:
             return
         failpoint("warden-started")
         self._began = monotonic()
-        self._below = Below(pid)
-        self._below.leader = pid
+        self._below = below
+        self._watch.add(below.fd, self._on_below)
         if request["timeout"] is not None:
             self._deadline = self._began + request["timeout"]
-        self._line.send("started", pid, self._began)
+        self._line.send("started", below.leader, self._began, below.details)
         failpoint("warden-told")
         due_s, numbers, at = request["unheard"]
         if due_s is not None or numbers:
@@ -265,7 +269,9 @@ class Warden:
         below = self._below
         is_empty = below.reap()
         if below.status is None and self._request is not None and self._request["watch_stops"]:
-            self._look_for_stops()
+            news = below.stops()
+            if news:
+                self._line.send(*news)
         if is_empty:
             self._finish(())
             return
@@ -286,22 +292,11 @@ class Warden:
             self._climb(now)
         elif self._settle_at is not None and now >= self._settle_at:
             self._settle_at = None
-            self._line.send("leftovers", [describe(member, "running") for member in below.members()])
+            self._line.send("leftovers", below.describe("running"))
             self._deal_with_leftovers()
         elif self._deadline is not None and now >= self._deadline:
             assert self._request is not None
             self._begin(self._request["steps"], "timeout")
-
-    def _look_for_stops(self) -> None:
-        """Tell of a main process that was stopped or goes on, for who has the terminal."""
-        try:
-            found = os.waitid(os.P_PID, self._below.leader, os.WSTOPPED | os.WCONTINUED | os.WNOHANG)
-        except ChildProcessError:
-            return
-        if found is not None and found.si_code == os.CLD_STOPPED:
-            self._line.send("stopped", found.si_status)
-        elif found is not None and found.si_code == os.CLD_CONTINUED:
-            self._line.send("continued")
 
     def _deal_with_leftovers(self) -> None:
         assert self._request is not None
@@ -347,7 +342,7 @@ class Warden:
             if now < ladder.sweep_at and below.is_swept():
                 break
             if now >= ladder.killed_at + request["drain"]:
-                self._finish(tuple(below.survivors()))
+                self._finish(tuple(below.describe()))
                 return
             below.sweep(self._wake)
             failpoint("warden-killed")
@@ -381,6 +376,8 @@ class Warden:
             "reusable": is_reusable,
             "after": monotonic() - self._began,
         }
+        self._watch.remove(below.fd)
+        below.close()
         self._line.send("ended", facts)
         self._watch.remove(self._unheard.fd)
         self._unheard.close()

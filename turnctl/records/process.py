@@ -6,9 +6,18 @@ from typing import Any, Literal
 
 import attrs
 
-__all__ = ["Completed", "Containment", "ProcessOutcome", "SignalSent", "Survivor"]
+__all__ = ["STRENGTHS", "Completed", "Containment", "Holder", "ProcessOutcome", "SignalSent", "Survivor"]
 
 Containment = Literal["atomic", "complete", "best-effort"]
+Holder = Literal["namespace", "cgroup", "warden", "group"]
+
+#: what may be claimed of a command that is held so
+STRENGTHS: dict[Holder, Containment] = {
+    "namespace": "atomic",
+    "cgroup": "atomic",
+    "warden": "complete",
+    "group": "best-effort",
+}
 
 
 def _plain(_: object, __: object, value: Any) -> Any:
@@ -20,12 +29,13 @@ class SignalSent:
     """One signal that was sent, and to whom.
 
     ``after_s`` is seconds since the command started. ``scope`` is ``group`` (one call that reached every
-    member of the command's group at that moment) or ``process`` (one process, proved by pid and start time).
+    member of the command's group at that moment), ``namespace`` or ``cgroup`` (one that reached all that live in it;
+    ``pid`` is its first process) or ``process`` (one process, proved by pid and start time).
     """
 
     signal: str
     after_s: float
-    scope: Literal["group", "process"]
+    scope: Literal["group", "process", "namespace", "cgroup"]
     pid: int
 
 
@@ -50,8 +60,10 @@ class ProcessOutcome:
     or through its handle. ``signals`` lists what was sent, in order. ``ended`` counts the processes that were
     found when it was being ended and are gone, ``killed`` those of them that had been sent KILL.
     ``leftovers`` are processes still there when the main process had ended by itself; ``survivors`` those still
-    there when turnctl gave up. ``empty_proven`` is True only where the kernel said that no process is left; a
-    scan that found none does not prove it. Times are seconds.
+    there when turnctl gave up. ``containment`` is how strongly the command was held: ``atomic`` (one act of the kernel
+    ends all of it), ``complete`` (all of it is found, and its end is proved) or ``best-effort``; ``held_by`` is what
+    held it: ``namespace``, ``cgroup``, ``warden`` or ``group``. ``empty_proven`` is True only where the kernel said
+    that no process is left; a scan that found none does not prove it. Times are seconds.
     """
 
     pid: int | None
@@ -66,6 +78,7 @@ class ProcessOutcome:
     leftovers: tuple[Survivor, ...] = ()
     survivors: tuple[Survivor, ...] = ()
     containment: Containment = "best-effort"
+    held_by: Holder = "group"
     empty_proven: bool = False
     output_held: bool = False
     duration_s: float = 0.0
