@@ -164,6 +164,18 @@ class Turn(WaitingTurn):
 
         return popen(self, args, **options)
 
+    def detach(self, what: Process | Completed | Activity, *, owner: Turn | TurnToken) -> None:
+        """Hand ``what`` over to ``owner``, another running turn, which ends it with itself and reports it.
+
+        ``what`` is the handle of a running command or of an adopted process, the result of ``run`` with leftovers, or
+        an activity. This turn's report says to whom it went. Raises ``TurnOver``, and it stays here, if either turn was
+        stopped or ended before; ``BadArgument`` for what cannot be handed over or no longer is this turn's. Blocks for
+        a moment at most; not a checkpoint; from any thread.
+        """
+        from turnctl.processes.detached import detach
+
+        detach(self, what, owner)
+
     # -- the account ------------------------------------------------------------------------------------------
 
     @property

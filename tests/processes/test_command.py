@@ -590,7 +590,7 @@ def test_option_of_run_is_told_what_popen_has(owner: FakeTurn) -> None:
 def test_options_are_the_parameters() -> None:
     """The names that type checkers and error messages know are those that the functions take."""
     for function, options in ((run, RunOptions), (popen, PopenOptions)):
-        taken = set(inspect.signature(function).parameters) - {"owner", "args", "unknown"}
+        taken = set(inspect.signature(function).parameters) - {"holder", "args", "unknown"}
 
         assert taken == set(options.__annotations__)
 

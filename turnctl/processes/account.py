@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from turnctl.processes.signames import name_of
 from turnctl.processes.spec import Spec
 from turnctl.processes.tree import Reached
-from turnctl.records.process import STRENGTHS, ProcessOutcome, SignalSent, Survivor
+from turnctl.records.process import STRENGTHS, LeftoversFate, ProcessOutcome, SignalSent, Survivor
 
 if TYPE_CHECKING:
     from turnctl.processes.custody import Custody
@@ -38,6 +38,9 @@ class Account:
         self.signals: list[SignalSent] = []
         self.leftovers: tuple[Survivor, ...] = ()
         self.survivors: tuple[Survivor, ...] = ()
+        #: whether the ending began for them alone
+        self.was_for_leftovers = False
+        self._sent_before_leftovers = 0
         self.notes: list[str] = []
         self.output_held = False
 
@@ -52,6 +55,21 @@ class Account:
         self.signals += [
             SignalSent(name_of(signum), after, _SCOPES.get(scope, "process"), pid) for after, signum, scope, pid in sent
         ]
+
+    def left(self, leftovers: tuple[Survivor, ...]) -> None:
+        """Note who lives on after the main process has ended by itself."""
+        self.leftovers = leftovers
+        self._sent_before_leftovers = len(self.signals)
+
+    def _fate(self, is_over: bool) -> LeftoversFate | None:
+        if not self.leftovers:
+            return None
+        if not is_over:
+            return "kept"
+        if self.survivors:
+            return "survived"
+        is_ended = self.was_for_leftovers or len(self.signals) > self._sent_before_leftovers
+        return "ended" if is_ended else "gone"
 
     def note(self, text: str) -> None:
         if text not in self.notes:
@@ -90,6 +108,7 @@ class Account:
             ended=ended,
             killed=killed,
             leftovers=self.leftovers,
+            leftovers_fate=self._fate(is_over),
             survivors=self.survivors,
             containment=STRENGTHS[custody.held_by],
             held_by=custody.held_by,
@@ -98,6 +117,13 @@ class Account:
             duration_s=until - self.started_at,
             notes=tuple(notes),
         )
+
+    def handed(self, custody: Custody, to: str | None) -> ProcessOutcome:
+        """The record as the one who gave it away keeps it: nothing of it is that one's any more."""
+        import attrs
+
+        fate: LeftoversFate | None = "detached" if self.leftovers else None
+        return attrs.evolve(self.outcome(custody), detached_to=to, leftovers_fate=fate)
 
 
 def status_words(returncode: int | None) -> str:

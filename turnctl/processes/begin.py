@@ -137,6 +137,7 @@ def _request(spec: Spec, pipes: Pipes, grace_s: float, hold: launch.Hold) -> lau
         drain_s=DRAIN_S,
         hold=hold,
         folder=folder,
+        leftovers="end" if spec.leftovers == "detach" else spec.leftovers,
     )
 
 

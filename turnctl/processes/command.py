@@ -8,10 +8,12 @@ from typing import Any, Literal
 
 from turnctl.errors import BadArgument, CancelledError
 from turnctl.processes.containment import Choice, Require
+from turnctl.processes.detached import heir_of
 from turnctl.processes.failed import CommandFailed, CommandTimedOut
 from turnctl.processes.options import PopenOptions, RunOptions
 from turnctl.processes.output import Capture, Source
 from turnctl.processes.process import Process
+from turnctl.processes.request import Leftovers
 from turnctl.processes.scoped import scoped
 from turnctl.processes.spec import Args, Spec, Stream, Terminal, make_spec, read_stream
 from turnctl.processes.supervise import Supervision
@@ -27,7 +29,7 @@ Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 def run(
-    owner: Owner,
+    holder: Owner,
     args: Args,
     *,
     shell: bool = False,
@@ -53,6 +55,8 @@ def run(
     before_exec: Callable[[], None] | None = None,
     containment: Choice | None = None,
     require: Require | None = None,
+    leftovers: Leftovers = "end",
+    owner: object | None = None,
     **unknown: Any,
 ) -> Completed:
     """Run a command to its end and return what it wrote and how it ended. A checkpoint, also before the
@@ -69,13 +73,15 @@ def run(
     ``TURNCTL_CONTAINMENT`` does, else it is ``auto``; ``require="complete"`` wants its end to be proved, ``"atomic"``
     one act of the kernel that ends all of it. What is not to be had raises ``ContainmentUnavailable``.
 
-    On a stop of the owner or the timeout the whole tree is sent ``stop_signal``, and after the grace KILL
+    On a stop of the turn or the timeout the whole tree is sent ``stop_signal``, and after the grace KILL
     until nothing of it is found. A stop then raises ``CancelledError`` with ``partial``, or with
     ``on_stop="return"`` returns the same ``Completed``. Blocks at most until the command ends, or grace and 5
     s after a stop or timeout; a process that holds the output open after the command has ended delays it by
-    0.2 s of silence, 1 s in all. What the command left running is in ``outcome.leftovers`` and ends with the
-    owner, at once where there is none; one that goes on writing to captured output has to wait when the pipe
-    is full.
+    0.2 s of silence, 1 s in all. What the command left running when it ended by itself is in ``outcome.leftovers``, and
+    ``leftovers`` says what becomes of it: ``end`` (with the turn, at once where there is none), ``end-now`` (before the
+    call returns), ``wait`` (the call returns when all of it has ended, bounded by the timeout and a stop) or ``detach``
+    (it becomes that of the live turn that is given as ``owner``, which ends and reports it). A process that goes on
+    writing to captured output has to wait when the pipe is full, except with ``wait``.
 
     Raises what ``subprocess.run`` raises where a command cannot be started, ``BadArgument`` (a
     ``ValueError``) for one that could never be, ``CommandFailed`` and ``CommandTimedOut`` with
@@ -84,9 +90,9 @@ def run(
     A token below the owner's turn that is bound here, such as ``turn.child(timeout=...)``, stops it as well.
     """
     refuse_unknown("run", unknown, RunOptions.__annotations__)
-    keeps_leftovers = not isinstance(owner, Unowned)
-    owner = scoped(owner)
-    owner.check()
+    keeps_leftovers = not isinstance(holder, Unowned)
+    here = scoped(holder)
+    here.check()
     if on_stop not in ("raise", "return"):
         raise BadArgument(f"unknown on_stop {on_stop!r}; use raise or return")
     coding = _coding(text, encoding, errors)
@@ -109,16 +115,18 @@ def run(
         before_exec=before_exec,
         containment=containment,
         require=require,
+        leftovers=leftovers,
+        heir=heir_of(leftovers, owner, holder),
     )
     out = Capture() if spec.stdout == "pipe" else None
     err = Capture() if spec.stderr == "pipe" else None
-    supervision = Supervision(spec, owner, stdout=out, stderr=err, stdin=source, keeps_leftovers=keeps_leftovers)
+    supervision = Supervision(spec, here, stdout=out, stderr=err, stdin=source, keeps_leftovers=keeps_leftovers)
     supervision.run()
     completed = _completed(supervision, out, err, coding)
     if supervision.interrupted:
         if on_stop == "raise":
             try:
-                owner.check()
+                here.check()
             except CancelledError as error:
                 error.partial = completed
                 raise
@@ -129,7 +137,7 @@ def run(
 
 
 def popen(
-    owner: Owner,
+    holder: Owner,
     args: Args,
     *,
     shell: bool = False,
@@ -152,6 +160,8 @@ def popen(
     before_exec: Callable[[], None] | None = None,
     containment: Choice | None = None,
     require: Require | None = None,
+    leftovers: Leftovers = "end",
+    owner: object | None = None,
     **unknown: Any,
 ) -> Process:
     """Start a command and return a handle to it; it is ended with its owner at the latest. A checkpoint.
@@ -161,7 +171,7 @@ def popen(
     until it has been loaded. Raises as ``run`` does where it cannot be started.
     """
     refuse_unknown("popen", unknown, PopenOptions.__annotations__)
-    scoped(owner).check()
+    scoped(holder).check()
     coding = _coding(text, encoding, errors)
     default = "pipe" if capture else "inherit"
     spec = make_spec(
@@ -181,8 +191,10 @@ def popen(
         before_exec=before_exec,
         containment=containment,
         require=require,
+        leftovers=leftovers,
+        heir=heir_of(leftovers, owner, holder),
     )
-    return Process(spec, owner, coding)
+    return Process(spec, holder, coding)
 
 
 def _coding(text: bool, encoding: str | None, errors: str | None) -> Coding | None:
@@ -214,7 +226,7 @@ def _stderr(stderr: Stream, default: str, merge: bool) -> int | str:
 
 
 def _completed(supervision: Supervision, out: Capture | None, err: Capture | None, coding: Coding | None) -> Completed:
-    outcome = supervision.outcome()
+    outcome = supervision.handed or supervision.outcome()
     assert outcome is not None
     cut = supervision.interrupted or outcome.timed_out
     streams: list[bytes | str | None] = []

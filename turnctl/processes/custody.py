@@ -75,6 +75,9 @@ class Custody:
         """Who lives on after the main process has ended by itself; None while that is not known yet."""
         raise NotImplementedError
 
+    def await_end(self, found: list[Found], pump: Pump) -> None:
+        """Have the loop woken when these have ended."""
+
     # -- the ending ------------------------------------------------------------------------------------------
 
     def begin(self, cause: str, kill_at: float) -> None:

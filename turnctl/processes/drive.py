@@ -27,7 +27,7 @@ from turnctl.waiting.wakeup import Wakeup
 
 __all__ = ["Driven", "Phase"]
 
-Phase = Literal["new", "running", "draining", "left", "ending", "over"]
+Phase = Literal["new", "running", "draining", "waiting", "left", "ending", "over"]
 
 
 class Driven:
@@ -46,6 +46,11 @@ class Driven:
         self._thread: threading.Thread | None = None
         self._in_background = False
         self._background_gate = threading.Lock()
+
+    @property
+    def _is_called(self) -> bool:
+        """Whether somebody wants something of a command that was left."""
+        return self._asked
 
     def _drive(self) -> None:
         """Go on until the command is over or left. Called with ``_driver`` held."""
@@ -172,7 +177,7 @@ class Driven:
             points.reach("processes.drive.leaving")
             self._in_background = False
             # then read what was asked: who asked before found this thread still there (V3)
-            if not (self.phase == "left" and self._asked and self._claim_background()):
+            if not (self.phase == "left" and self._is_called and self._claim_background()):
                 return
 
     def join(self) -> None:

@@ -76,6 +76,11 @@ class Grouped(Custody):
     def leftovers(self) -> list[Found] | None:
         return [Found(member, LEFT_OVER) for member in self.tree.leftovers()]
 
+    def await_end(self, found: list[Found], pump: Pump) -> None:
+        self.tree.hold(one.entry for one in found)
+        for fd in self.tree.held:
+            pump.watch(fd)
+
     # -- the ending ------------------------------------------------------------------------------------------
 
     def begin(self, cause: str, kill_at: float) -> None:  # noqa: ARG002 - the cause is the loop's to know

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict
 
 from turnctl.processes.containment import Choice, Require
+from turnctl.processes.request import Leftovers
 from turnctl.processes.spec import Stream, Terminal
 
 __all__ = ["PopenOptions", "RunOptions"]
@@ -35,6 +36,8 @@ class PopenOptions(TypedDict, total=False):
     before_exec: Callable[[], None] | None
     containment: Choice | None
     require: Require | None
+    leftovers: Leftovers
+    owner: object | None
 
 
 class RunOptions(PopenOptions, total=False):

@@ -52,6 +52,7 @@ class Process:
             keeps_leftovers=not isinstance(owner, Unowned),
             changed=self._notify,
         )
+        self._supervision.on_moved = self._go_to
         self._supervision.launch()
         first = self._supervision.outcome()
         assert first is not None
@@ -66,6 +67,13 @@ class Process:
 
     def _lines(self) -> Lines:
         return Lines(self._changed, self._owner, self._make_room, self._coding)
+
+    def _go_to(self, owner: Owner) -> None:
+        """Obey ``owner`` from now on, whose it has become."""
+        self._owner = owner
+        for lines in (self.stdout, self.stderr):
+            if lines is not None:
+                lines.owner = owner
 
     def _make_room(self) -> None:
         self._supervision.wake()

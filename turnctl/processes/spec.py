@@ -9,7 +9,9 @@ from typing import IO, Any, Literal, NamedTuple
 from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument
 from turnctl.processes.containment import Choice, Require, Wish, read_wish
+from turnctl.processes.request import Leftovers
 from turnctl.processes.signames import number_of
+from turnctl.tokens.activities import Owner
 
 __all__ = ["Args", "Spec", "Stream", "Terminal", "make_spec", "read_stream"]
 
@@ -42,6 +44,9 @@ class Spec(NamedTuple):
     on_start: Callable[[int], None] | None
     before_exec: Callable[[], None] | None
     wish: Wish = Wish()
+    leftovers: Leftovers = "end"
+    #: who gets them with ``detach``
+    heir: Owner | None = None
 
     @property
     def title(self) -> str:
@@ -69,12 +74,16 @@ def make_spec(
     before_exec: Callable[[], None] | None,
     containment: Choice | None = None,
     require: Require | None = None,
+    leftovers: Leftovers = "end",
+    heir: Owner | None = None,
 ) -> Spec:
     """Check what can be checked without starting anything. Raises ``BadArgument`` (a ``ValueError``),
     ``BadDuration`` or ``TypeError``.
     """
     if terminal not in ("session", "group"):
         raise BadArgument(f"unknown terminal {terminal!r}; use session or group")
+    if leftovers not in ("end", "end-now", "wait", "detach"):
+        raise BadArgument(f"unknown leftovers {leftovers!r}; use end, end-now, wait or detach")
     checked, given, argv = _read_args(args, shell)
     grace_s = None if grace is None else parse_duration(grace, what="grace", zero=True)
     return Spec(
@@ -95,6 +104,8 @@ def make_spec(
         on_start=on_start,
         before_exec=before_exec,
         wish=read_wish(containment, require),
+        leftovers=leftovers,
+        heir=heir,
     )
 
 

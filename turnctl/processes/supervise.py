@@ -25,8 +25,8 @@ from turnctl.processes import leaving
 from turnctl.processes.account import Account
 from turnctl.processes.begin import begin
 from turnctl.processes.custody import Custody, Found
-from turnctl.processes.demand import Demanded
 from turnctl.processes.leader import reap_abandoned
+from turnctl.processes.moving import Movable
 from turnctl.processes.output import Pump, Sink, Source
 from turnctl.processes.pipes import Pipes
 from turnctl.processes.spawn import name_a_line
@@ -34,7 +34,7 @@ from turnctl.processes.spec import Spec
 from turnctl.processes.tree import is_still
 from turnctl.processes.undisturbed import Undisturbed
 from turnctl.records.process import ProcessOutcome
-from turnctl.tokens.activities import Activity, Owner
+from turnctl.tokens.activities import Owner
 from turnctl.tokens.threads import needing_threads
 from turnctl.waiting.attention import is_main
 from turnctl.waiting.wakeup import Wakeup
@@ -47,10 +47,8 @@ DRAINING_S = 1.0
 DRAINING_BYTES = 8 * 1024 * 1024
 
 
-class Supervision(Demanded):
+class Supervision(Movable):
     """A command from admission to its end; also what its owner holds of it (``tokens.activities.Owned``)."""
-
-    kind = "process"
 
     def __init__(
         self,
@@ -71,14 +69,13 @@ class Supervision(Demanded):
         self._source = stdin
         self._keeps_leftovers = keeps_leftovers
         self._changed = changed
-        self._unwatch: Callable[[], object] = lambda: None
+        self._unwatch = lambda: None
         self._deadline: float | None = None
         self._exited_at = 0.0
         self._taken_at_exit = 0
         self._there: list[Found] = []
         self._custody: Custody | None = None
-        # set by _start, before anything can ask for them
-        self._activity: Activity
+        # set by _start, before anything can ask for it
         self._pump: Pump
 
     # -- starting --------------------------------------------------------------------------------------------
@@ -139,7 +136,7 @@ class Supervision(Demanded):
             self._refuse_if_stopped()
             pipes = Pipes(self.spec)
             try:
-                custody = begin(self.spec, self.account, pipes, self._wakeup.ring, self.grace_s)
+                custody = self._hold(pipes, self._wakeup)
             finally:
                 pipes.close_theirs()
             with needing_threads(self.name):
@@ -155,6 +152,9 @@ class Supervision(Demanded):
             quiet.end()
             raise
         self._unless_struck(lambda: self._announce(quiet))
+
+    def _hold(self, pipes: Pipes, wakeup: Wakeup) -> Custody:
+        return begin(self.spec, self.account, pipes, wakeup.ring, self.grace_s)
 
     def _refuse_if_stopped(self) -> None:
         if self._is_stop_wanted():
@@ -206,8 +206,12 @@ class Supervision(Demanded):
         wakeup = self._wakeup
         assert wakeup is not None
         while True:
+            self._answer_moves()
             until = self._advance(monotonic())
-            if self.phase == "over" or (self.phase == "left" and not self._asked):
+            if self.phase == "over":
+                self._refuse_moves()
+                return
+            if self.phase == "left" and not self._is_called:
                 return
             for fd in self._pump.wait(until, full_too=self.phase == "draining"):
                 if fd == wakeup.fd:
@@ -221,6 +225,8 @@ class Supervision(Demanded):
             return self._while_running(now)
         if self.phase == "draining":
             return self._while_draining(now)
+        if self.phase == "waiting":
+            return self._while_waiting(now)
         if self.phase == "left" and self._asked:
             return self._begin_ending(now, "stop")
         if self.phase == "ending":
@@ -253,7 +259,8 @@ class Supervision(Demanded):
         custody = self._held
         if self._is_stop_wanted() or custody.began_by_itself:
             self.interrupted = self._is_stop_wanted()
-            return self._begin_ending(now, "stop")
+            self.account.left(tuple(one.survivor for one in custody.leftovers() or ()))
+            return self._begin_ending(now, "stop" if self.interrupted else custody.began_by_itself)
         silent_at = max(self._exited_at, self._pump.taken_at) + SILENCE_S
         until = min(silent_at, self._exited_at + DRAINING_S)
         is_much = self._pump.taken - self._taken_at_exit > DRAINING_BYTES
@@ -271,19 +278,47 @@ class Supervision(Demanded):
             self._finish([])
             return None
         self._there = left
-        self.account.leftovers = tuple(one.survivor for one in left)
+        self.account.left(tuple(one.survivor for one in left))
+        policy, heir = self.spec.leftovers, self.spec.heir
+        if policy == "wait":
+            self.phase = "waiting"
+            return self._while_waiting(now)
         self._pump.finish()
-        if not self._keeps_leftovers:
+        if policy == "end-now" or not (self._keeps_leftovers or policy == "detach"):
             return self._begin_ending(now, "leftovers")
         self.phase = "left"
+        if policy == "detach" and heir is not None:
+            why = self._hand_over(heir)
+            if why:
+                self.account.note(f"its leftovers could not be detached, and stay with this turn: {why}")
+                if not self._keeps_leftovers:
+                    return self._begin_ending(now, "leftovers")
         self._tell()
         return None
+
+    def _while_waiting(self, now: float) -> float | None:
+        """The main process has ended, and what it left is waited for; its output is still read."""
+        custody = self._held
+        timed_out = self._deadline is not None and now >= self._deadline
+        timed_out = timed_out or custody.began_by_itself == "timeout"
+        if self._is_stop_wanted() or timed_out or custody.began_by_itself:
+            self.interrupted = self._is_stop_wanted()
+            self.account.timed_out = timed_out
+            return self._begin_ending(now, "stop" if self.interrupted else "timeout")
+        left = custody.leftovers()
+        if not left:
+            self.account.output_held = self._pump.is_reading and not custody.empty_proven
+            self._finish([])
+            return None
+        custody.await_end(left, self._pump)
+        return self._sooner(self._deadline)
 
     # -- the ending ------------------------------------------------------------------------------------------
 
     def _begin_ending(self, now: float, cause: str) -> float | None:
         self._asked_at = now
         self.phase = "ending"
+        self.account.was_for_leftovers = cause == "leftovers"
         self._held.begin(cause, self._kill_at())
         self._tell()
         return self._while_ending()
@@ -297,7 +332,8 @@ class Supervision(Demanded):
         if until is not None:
             return self._sooner(until)
         if not custody.was_asked_in_time():
-            self.account.stopped = self.account.timed_out = False  # it had ended before that reached it
+            self.account.stopped = False  # it had ended before that reached it
+            self.account.timed_out = self.account.timed_out and bool(self.account.leftovers)
         self._finish(custody.survivors())
         return None
 
@@ -351,3 +387,6 @@ class Supervision(Demanded):
     def outcome(self) -> ProcessOutcome | None:
         """What is known of the command; None if it was never started."""
         return None if self._custody is None else self.account.outcome(self._custody)
+
+    def _handed_outcome(self, to: Owner | None) -> ProcessOutcome | None:
+        return None if self._custody is None else self.account.handed(self._custody, None if to is None else to.turn_id)

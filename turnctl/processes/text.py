@@ -72,7 +72,7 @@ class Lines:
         limit: int = LINES_LIMIT,
     ) -> None:
         self._changed = changed
-        self._owner = owner
+        self.owner = owner
         self._make_room = make_room
         self._decoder = None if coding is None else coding.decoder()
         self._limit = limit
@@ -104,9 +104,9 @@ class Lines:
         ready = self._ready
         while True:
             while ready:
-                scoped(self._owner).check()
+                scoped(self.owner).check()
                 yield ready.popleft()
-            with watching(self._owner, self._wake) as owner:
+            with watching(self.owner, self._wake) as owner:
                 owner.check()
                 is_there = self._refill(owner)
             if not is_there:

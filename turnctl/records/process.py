@@ -6,9 +6,19 @@ from typing import Any, Literal
 
 import attrs
 
-__all__ = ["STRENGTHS", "Completed", "Containment", "Holder", "ProcessOutcome", "SignalSent", "Survivor"]
+__all__ = [
+    "STRENGTHS",
+    "Completed",
+    "Containment",
+    "Holder",
+    "LeftoversFate",
+    "ProcessOutcome",
+    "SignalSent",
+    "Survivor",
+]
 
 Containment = Literal["atomic", "complete", "best-effort"]
+LeftoversFate = Literal["kept", "ended", "gone", "detached", "survived"]
 Holder = Literal["namespace", "cgroup", "warden", "group"]
 
 #: what may be claimed of a command that is held so
@@ -59,8 +69,11 @@ class ProcessOutcome:
     passed before it had ended. ``stopped``: it was asked to end while it ran, by a stop, by the end of its turn
     or through its handle. ``signals`` lists what was sent, in order. ``ended`` counts the processes that were
     found when it was being ended and are gone, ``killed`` those of them that had been sent KILL.
-    ``leftovers`` are processes still there when the main process had ended by itself; ``survivors`` those still
-    there when turnctl gave up. ``containment`` is how strongly the command was held: ``atomic`` (one act of the kernel
+    ``leftovers`` are processes still there when the main process had ended by itself, and ``leftovers_fate`` says what
+    became of them: ``kept`` (there until the turn ends), ``ended`` (by the ladder), ``gone`` (by themselves),
+    ``detached`` (to the turn ``detached_to``) or ``survived``; None without any. ``detached_to`` names the turn that a
+    command was handed over to, whose report then has the rest. ``survivors`` are those still there when turnctl gave
+    up. ``containment`` is how strongly the command was held: ``atomic`` (one act of the kernel
     ends all of it), ``complete`` (all of it is found, and its end is proved) or ``best-effort``; ``held_by`` is what
     held it: ``namespace``, ``cgroup``, ``warden`` or ``group``. ``empty_proven`` is True only where the kernel said
     that no process is left; a scan that found none does not prove it. Times are seconds.
@@ -76,6 +89,8 @@ class ProcessOutcome:
     ended: int = 0
     killed: int = 0
     leftovers: tuple[Survivor, ...] = ()
+    leftovers_fate: LeftoversFate | None = None
+    detached_to: str | None = None
     survivors: tuple[Survivor, ...] = ()
     containment: Containment = "best-effort"
     held_by: Holder = "group"

@@ -14,17 +14,18 @@ from turnctl.records.words import sentence
 __all__ = ["ActivityRecord", "ActivityState", "Execution", "TurnReport"]
 
 Execution = Literal["running", "stopping", "ended", "unproven", "lost"]
-ActivityState = Literal["open", "completed", "failed", "cancelled", "abandoned", "unknown"]
+ActivityState = Literal["open", "completed", "failed", "cancelled", "abandoned", "detached", "unknown"]
 
 
 @attrs.frozen
 class ActivityRecord:
     """One thing that the turn owned: what it was, when it ran, how it ended.
 
-    ``abandoned`` means that it was still running when turnctl stopped waiting for it; ``unknown`` that its
-    end was not observed. Times are seconds since the epoch. ``late`` is evidence that came after the end was
-    recorded and does not change it, such as the result of a call that had been abandoned. For a stream, ``received``
-    is all that its source had produced, and ``given`` how many of these, from the first on, the loop was given.
+    ``abandoned`` means that it was still running when turnctl stopped waiting for it; ``detached`` that it goes on
+    elsewhere, as ``detail`` says, and is no longer this turn's; ``unknown`` that its end was not observed. Times are
+    seconds since the epoch. ``late`` is evidence that came after the end was recorded and does not change it, such as
+    the result of a call that had been abandoned. For a stream, ``received`` is all that its source had produced, and
+    ``given`` how many of these, from the first on, the loop was given.
     """
 
     kind: str

@@ -83,7 +83,7 @@ class Owner(Protocol):
 class Activity:
     """One registered thing; ``close`` says how it ended."""
 
-    __slots__ = ("_end", "_late", "detail", "given", "kind", "name", "owned", "received", "started_at")
+    __slots__ = ("_end", "_late", "detail", "given", "kind", "name", "owned", "received", "started_at", "successor")
 
     def __init__(self, kind: str, name: str, owned: Owned | None = None) -> None:
         self.kind = kind
@@ -97,19 +97,36 @@ class Activity:
         self.given = 0
         self._late: list[str] = []
         self._end: list[tuple[ActivityState, float, str | None]] = []
+        #: the activity of another turn that this one has gone over to
+        self.successor: Activity | None = None
 
     @property
     def is_open(self) -> bool:
         return not self._end
 
     def close(self, state: ActivityState, detail: str | None = None) -> bool:
-        """Record the end; False, and no change, if it has one already (A2)."""
+        """Record the end; False, and no change, if it has one already (A2).
+
+        The end of one that was detached is recorded where it has gone.
+        """
+        return (self.successor is None and self.close_here(state, detail)) or self._close_there(state, detail)
+
+    def _close_there(self, state: ActivityState, detail: str | None) -> bool:
+        return self.successor is not None and self.successor.close(state, detail)
+
+    def close_here(self, state: ActivityState, detail: str | None = None) -> bool:
+        """Record the end of what this turn knows of it; False, and no change, if it has one already (A2)."""
         if self._end:
             return False
         entry: tuple[ActivityState, float, str | None] = (state, wall(), detail)
         # append is atomic and position 0 decides between two threads that close at once
         self._end.append(entry)
         return self._end[0] is entry
+
+    @property
+    def end(self) -> tuple[ActivityState, float, str | None] | None:
+        """How and when it ended; None while it is open."""
+        return self._end[0] if self._end else None
 
     def note_late(self, text: str) -> None:
         """Keep what came after the close as evidence; it changes nothing that was recorded."""

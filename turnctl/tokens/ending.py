@@ -196,11 +196,11 @@ def _close_activities(turn: TurnCore) -> None:
     """Give every activity an end, each the one that was observed."""
     for activity in turn.activities.all():
         if activity.owned is not None and activity.owned.alive():
-            activity.close("abandoned", "still there when the turn was over")
+            activity.close_here("abandoned", "still there when the turn was over")
         elif activity.owned is not None:
-            activity.close("cancelled", "ended with the turn")
+            activity.close_here("cancelled", "ended with the turn")
         else:
-            activity.close("unknown", "its end was not reported before the turn was over")
+            activity.close_here("unknown", "its end was not reported before the turn was over")
 
 
 def _close_place(turn: TurnCore) -> None:

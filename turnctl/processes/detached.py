@@ -1,0 +1,133 @@
+"""Handing what a turn owns over to another one: a command, what a command left, an adopted process, an activity.
+
+The new owner ends it and reports it; the old one's report says to whom it went. An owner has to be there to end what it
+is given, so it is a live turn of this program: text that would name one elsewhere is refused (``owner_of`` is the one
+place where other kinds of owner are to be made).
+
+Blocks only until the thread that drives the command has decided, which it does at once; not a checkpoint. What a stop
+or an end of either turn does in between stands in ``docs/guarantees.md``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from turnctl.errors import BadArgument, TurnOver
+from turnctl.processes.moving import Movable
+from turnctl.processes.process import Process
+from turnctl.processes.unowned import Unowned
+from turnctl.records.process import Completed
+from turnctl.tokens.activities import Activity
+from turnctl.tokens.token import TurnToken
+from turnctl.tokens.turn import TurnCore
+
+if TYPE_CHECKING:
+    from turnctl.processes.request import Leftovers
+    from turnctl.tokens.activities import Owner
+
+__all__ = ["detach", "heir_of", "owner_of"]
+
+
+def owner_of(given: object, holder: Owner) -> TurnCore:
+    """The live turn that ``given`` stands for. Raises ``BadArgument``, or ``TurnOver`` for one that has ended."""
+    if isinstance(given, TurnToken):
+        given = given._turn or _refuse_over(given.turn_id)
+    if isinstance(given, str):
+        raise BadArgument(
+            f"owner={given!r} is text, and an owner outside this program needs a ledger, which this version does not "
+            "have; give a turn of this program that is running"
+        )
+    if not isinstance(given, TurnCore):
+        raise BadArgument(f"owner is {given!r}; give the running turn that is to end and report it")
+    if given is holder:
+        raise BadArgument(f"owner is turn {given.turn_id} itself, whose it is already; give another turn")
+    given.token  # noqa: B018 - refuses one that has not begun
+    if given.is_over or given.stop_wanted() or given.activities.is_closed:
+        _refuse_over(given.turn_id)
+    return given
+
+
+def _refuse_over(turn_id: str) -> TurnCore:
+    raise TurnOver(f"turn {turn_id} is being stopped or has ended, so it cannot own anything more", turn_id=turn_id)
+
+
+def heir_of(leftovers: Leftovers, owner: object | None, holder: Owner) -> TurnCore | None:
+    """Who gets the leftovers of a command; None but for ``detach``."""
+    if leftovers == "detach":
+        if owner is None:
+            raise BadArgument(
+                'leftovers="detach" needs owner=, the running turn that is to end them; to keep them until this turn '
+                'ends, use leftovers="end"'
+            )
+        return owner_of(owner, holder)
+    if owner is not None:
+        raise BadArgument(f'owner= is for leftovers="detach" alone; with {leftovers!r} leave it out')
+    return None
+
+
+def detach(turn: TurnCore, what: object, owner: object) -> None:
+    """Hand ``what`` over from ``turn`` to ``owner``; see ``Turn.detach``."""
+    if owner is None:
+        raise BadArgument(
+            "detach() needs owner=, a running turn that is to end it; without a ledger nothing is left unowned"
+        )
+    found = _find(turn, what)
+    heir = owner_of(owner, turn)
+    if isinstance(found, Activity):
+        _detach_activity(found, heir)
+        return
+    if found.is_foreign:
+        raise BadArgument(f"{found.name} belongs to the process that started it, not to its forked child")
+    move = found.move(heir)
+    if not move.wait():
+        raise TurnOver(
+            f"{found.name} was not handed over to turn {heir.turn_id}, since {move.why}; it stays with turn "
+            f"{turn.turn_id}",
+            turn_id=turn.turn_id,
+        )
+
+
+def _find(turn: TurnCore, what: object) -> Movable | Activity:
+    if isinstance(what, Process):
+        return _of_turn(turn, what._supervision)
+    if isinstance(what, Completed):
+        for activity in turn.activities.all():
+            one = activity.owned
+            if activity.is_open and isinstance(one, Movable) and one.is_of(what):
+                return one
+        raise BadArgument("that command has left nothing behind that is still this turn's, so nothing can be detached")
+    if isinstance(what, Activity):
+        if what not in turn.activities.all():
+            raise BadArgument(f"the {what.kind} {what.name} is no activity of turn {turn.turn_id}")
+        if what.owned is None:
+            return what
+        if isinstance(what.owned, Movable):
+            return _of_turn(turn, what.owned)
+    kind = getattr(what, "kind", None) or type(what).__name__
+    raise BadArgument(
+        f"a {kind} cannot be detached: it obeys the token of the turn that it was started in. What can be: the handle "
+        "of turn.popen or turn.adopt, the result of turn.run with leftovers, the activity that turn.activity gives"
+    )
+
+
+def _of_turn(turn: TurnCore, command: Movable) -> Movable:
+    if command.phase == "over":
+        raise BadArgument(f"{command.name} has ended, so there is nothing to detach")
+    if isinstance(command.owner, Unowned):
+        raise BadArgument(f"{command.name} was started outside any turn, so turn {turn.turn_id} cannot give it away")
+    if command.owner.turn_id != turn.turn_id:
+        raise BadArgument(f"{command.name} belongs to turn {command.owner.turn_id}, not to turn {turn.turn_id}")
+    return command
+
+
+def _detach_activity(activity: Activity, heir: TurnCore) -> None:
+    """What only its own code ends: the account of it goes over, and its end is recorded there."""
+    if not activity.is_open:
+        raise BadArgument(f"the {activity.kind} {activity.name} has ended, so there is nothing to detach")
+    successor = heir.activities.admit(activity.kind, activity.name)
+    successor.started_at = activity.started_at
+    activity.successor = successor  # before the close, so that an end that comes in between is passed on
+    if not activity.close_here("detached", f"to turn {heir.turn_id}"):
+        activity.successor = None
+        state, _, detail = activity.end or ("unknown", 0.0, None)
+        successor.close(state, detail)
