@@ -120,10 +120,7 @@ class Account:
 
     def handed(self, custody: Custody, to: str | None) -> ProcessOutcome:
         """The record as the one who gave it away keeps it: nothing of it is that one's any more."""
-        import attrs
-
-        fate: LeftoversFate | None = "detached" if self.leftovers else None
-        return attrs.evolve(self.outcome(custody), detached_to=to, leftovers_fate=fate)
+        return self.outcome(custody).handed_over(to)
 
 
 def status_words(returncode: int | None) -> str:

@@ -111,6 +111,10 @@ class ProcessOutcome:
         """Whether somebody who was not found held the output open, so that something of it may be running."""
         return self.output_held and not self.leftovers and not self.empty_proven
 
+    def handed_over(self, to: str | None) -> ProcessOutcome:
+        """The same, as the one who gave it to the turn ``to`` reports it; None: let go."""
+        return attrs.evolve(self, detached_to=to, leftovers_fate="detached" if self.leftovers else None)
+
     def as_dict(self) -> dict[str, Any]:
         """The outcome as plain values for JSON."""
         found = attrs.asdict(self, value_serializer=_plain)
