@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import FakeTurn, Gate, alive, nap, python
@@ -16,6 +17,7 @@ from warding import ends, parent_of
 from turnctl.errors import BadArgument, ContainmentUnavailable
 from turnctl.processes import begin, launch
 from turnctl.processes.command import popen, run
+from turnctl.processes.levels import capabilities
 
 
 def test_command_is_proved_to_have_ended(owner: FakeTurn) -> None:
@@ -190,3 +192,93 @@ def test_stopped_warden_does_not_hold_a_stop(owner: FakeTurn, gate: Gate, monkey
     assert "its warden does not answer; somebody may have stopped it" == outcome.survivors[0].reason
     os.kill(warden, signal.SIGCONT)
     assert ends(pid)
+
+
+# -- what was chosen, or required -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("containment", "strength"),
+    [("namespace", "atomic"), ("cgroup", "atomic"), ("warden", "complete"), ("group", "best-effort")],
+)
+def test_chosen_holder_is_told(owner: FakeTurn, containment: Any, strength: str) -> None:
+    """What was chosen by name holds the command, and the outcome says which and how strong."""
+    _need(containment)
+    outcome = run(owner, ["true"], containment=containment).outcome
+
+    assert (containment, strength) == (outcome.held_by, outcome.containment)
+    assert (0, strength != "best-effort") == (outcome.returncode, outcome.empty_proven)
+
+
+def _need(name: str) -> None:
+    (found,) = [one for one in capabilities() if one.name == name]
+    if not found.is_available:
+        pytest.skip(f"no {name} here: {found.reason}")
+
+
+def test_required_strength_is_found(owner: FakeTurn) -> None:
+    """With require="atomic" what can be had of that strength is taken, or nothing is started."""
+    names = [one.name for one in capabilities() if one.strength == "atomic" and one.is_available]
+    if not names:
+        with pytest.raises(ContainmentUnavailable, match="nothing could end it as a whole"):
+            run(owner, ["true"], require="atomic")
+        pytest.skip("neither a namespace nor a control group is to be had here")
+    outcome = run(owner, ["true"], require="atomic").outcome
+
+    assert ("atomic", True) == (outcome.containment, outcome.empty_proven)
+    assert outcome.held_by == min(names)
+
+
+@pytest.mark.parametrize("containment", ["namespace", "cgroup", "warden"])
+def test_chosen_holder_is_never_weaker(owner: FakeTurn, tmp_path: Path, containment: Any) -> None:
+    """What was chosen by name and is not to be had starts nothing; the error has reason and remedy apart."""
+    with pytest.raises(ContainmentUnavailable, match="not started, since it could not be held as") as refused:
+        run(owner, ["touch", tmp_path / "made"], containment=containment, before_exec=lambda: None)
+
+    assert (containment, "") == (refused.value.wanted, refused.value.remedy)
+    assert "before_exec= runs in a fork of this program" == refused.value.missing
+    assert not (tmp_path / "made").exists()
+
+
+def test_refused_step_is_told_with_the_remedy(owner: FakeTurn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the machine refuses is named, for each way that was tried."""
+
+    def refuse(request: launch.Request) -> object:
+        raise launch.Uncontained(28 if request.hold == "namespace" else 13, f"{request.hold}:unshare")
+
+    monkeypatch.setattr(launch, "start", refuse)
+    monkeypatch.setattr(begin, "own_folder", lambda: "/nowhere")
+    with pytest.raises(ContainmentUnavailable) as refused:
+        run(owner, ["true"], require="atomic")
+
+    assert "atomic" == refused.value.wanted
+    assert "not delegated" in refused.value.missing
+    assert "max_user_namespaces" in refused.value.missing
+    assert "Delegate=yes" in refused.value.remedy
+    assert refused.value.remedy in str(refused.value)
+
+
+def test_weaker_choice_than_required_is_refused(owner: FakeTurn) -> None:
+    """A choice that cannot satisfy the requirement starts nothing."""
+    with pytest.raises(ContainmentUnavailable, match="containment='warden' asks for less"):
+        run(owner, ["true"], containment="warden", require="atomic")
+
+
+def test_stop_in_a_namespace(owner: FakeTurn, gate: Gate) -> None:
+    """The ladder is the same: asked by outside numbers, killed as a whole, proved."""
+    _need("namespace")
+    tag = nap()
+    code = f"trap '' TERM; setsid {tag} & {tag} & echo > {gate}; wait"
+    call = Background(lambda: run(owner, code, shell=True, containment="namespace", on_stop="return"))
+    gate.wait()
+    assert until(lambda: len(alive(tag)) == 3)
+    pids = set(alive(tag))
+    owner.stop(0.2)
+    outcome = call.result().outcome
+    asked = {sent.pid for sent in outcome.signals if sent.signal == "SIGTERM"}
+    killed = [sent.scope for sent in outcome.signals if sent.signal == "SIGKILL"]
+
+    assert [] == alive(tag)
+    assert (-signal.SIGKILL, True, 3) == (outcome.returncode, outcome.empty_proven, outcome.ended)
+    assert {outcome.pid} < asked <= pids
+    assert ["namespace"] == killed

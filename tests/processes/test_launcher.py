@@ -15,7 +15,7 @@ import pytest
 from commands import alive
 from shapes import shape
 from standins import until
-from warding import KILL, TERM, Command, by_host, ends, is_gone, parent_of, program_of, run, tag
+from warding import KILL, TERM, Command, by_host, ends, everybodys_python, is_gone, parent_of, program_of, run, tag
 
 from turnctl.processes import launch
 
@@ -297,7 +297,7 @@ for name in ("deaf daemon", "crowd", "daemon"):
         say(command.ended()["empty"])
 """
     before = ["unshare", "-m", "sh", "-c", 'mount -t proc -o hidepid=2 proc /proc && exec "$@"', "sh"]
-    with by_host(code, mark, before=before, interpreter=_everybodys_python()) as host:
+    with by_host(code, mark, before=before, interpreter=everybodys_python()) as host:
         assert "True\nTrue\nTrue\n" == host.finished()
     assert [] == alive(mark)
 
@@ -324,7 +324,7 @@ with Command([sys.executable, "-c", inner + "; time.sleep(60)", sys.argv[1]], dr
     say(facts["empty"], [(one[2], one[4], one[5]) for one in facts["survivors"]])
 """
     try:
-        with by_host(code, mark, str(raised), interpreter=_everybodys_python()) as host:
+        with by_host(code, mark, str(raised), interpreter=everybodys_python()) as host:
             host.line()
             assert until(lambda: any(Path(f"/proc/{pid}/comm").read_text() == "sleep\n" for pid in alive(mark)))
             host.process.stdin.write("\n")  # type: ignore[union-attr]
@@ -383,7 +383,7 @@ say(run(["id", "-u"])[1].decode().strip())
 os.setgroups([65534]); os.setgid(65534); os.setuid(65534)
 say(run(["sh", "-c", "id -u; id -g; id -G"])[1].decode().split())
 """
-    with by_host(code, interpreter=_everybodys_python()) as host:
+    with by_host(code, interpreter=everybodys_python()) as host:
         assert "0\n['65534', '65534', '65534']\n" == host.finished()
 
 
@@ -612,18 +612,3 @@ def _size(pid: int) -> str:
 
 def _descriptors(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
-
-
-def _everybodys_python() -> str:
-    """An interpreter that an ordinary user may run, with what is tested where that user may read it; or skip."""
-    source = Path(launch.__file__).parent / "launcher.py"
-    for candidate in (sys.executable, "/usr/bin/python3"):
-        check = [candidate, "-c", f"import sys; open({str(source)!r}).close(); sys.exit(sys.version_info < (3, 11))"]
-        try:
-            subprocess.run(check, user=65534, group=65534, extra_groups=[], capture_output=True, check=True)
-        except (OSError, subprocess.CalledProcessError):
-            continue
-        return candidate
-    pytest.skip(
-        "no interpreter here can be run by an ordinary user, or turnctl is installed where only this one may read"
-    )

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import pytest
 from standins import BOUND, until
 
 from turnctl.processes import launch
@@ -199,3 +200,18 @@ def program_of(code: str, *args: str, interpreter: str | None = None) -> list[st
 def by_host(code: str, *args: str, **options: Any) -> Host:
     """Start a program that runs ``code``, with the names of this module and ``launch`` at hand, and shuts down."""
     return Host(code, *args, **options)
+
+
+def everybodys_python() -> str:
+    """An interpreter that an ordinary user may run, with what is tested where that user may read it; or skip."""
+    source = Path(launch.__file__).parent / "launcher.py"
+    for candidate in (sys.executable, "/usr/bin/python3"):
+        check = [candidate, "-c", f"import sys; open({str(source)!r}).close(); sys.exit(sys.version_info < (3, 11))"]
+        try:
+            subprocess.run(check, user=65534, group=65534, extra_groups=[], capture_output=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        return candidate
+    pytest.skip(
+        "no interpreter here can be run by an ordinary user, or turnctl is installed where only this one may read"
+    )

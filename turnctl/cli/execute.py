@@ -15,6 +15,7 @@ from turnctl.cli.presses import Presses
 from turnctl.cli.status import Ending, ExitStatus, decide
 from turnctl.cli.talk import complain, names, say
 from turnctl.clock import format_duration
+from turnctl.processes.containment import Choice
 from turnctl.processes.signames import name_of
 from turnctl.processes.table import is_readable
 from turnctl.processes.terminal import Terminal
@@ -38,6 +39,7 @@ class Plan(NamedTuple):
     grace: str
     stop_signal: int
     folder: str | None
+    containment: Choice
     summary: str | None
     quiet: bool
 
@@ -113,6 +115,7 @@ class Execution:
                 capture=False,
                 close_fds=False,  # what the caller left open is meant for the command; nothing of ours is
                 stop_signal=plan.stop_signal,
+                containment=plan.containment,
                 **options,
             )
         except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,8 +15,11 @@ from turnctl.cli.options import Duration, Folder, NewFile, Signal
 from turnctl.cli.status import Ending, ExitStatus
 from turnctl.cli.summary import remove as remove_summary
 from turnctl.cli.talk import complain
-from turnctl.errors import BadArgument
+from turnctl.errors import BadArgument, ContainmentUnavailable
 from turnctl.tokens.threads import is_thread_refused
+
+if TYPE_CHECKING:
+    from turnctl.processes.containment import Choice
 
 __all__ = ["run"]
 
@@ -109,6 +113,15 @@ _HELP = """
     help="Run it in this folder. A command given by a relative path is looked for from there.",
 )
 @click.option(
+    "--containment",
+    type=click.Choice(["auto", "namespace", "cgroup", "warden", "group"]),
+    default="auto",
+    show_default=True,
+    envvar="TURNCTL_CONTAINMENT",
+    show_envvar=True,
+    help="What holds it; refused where this machine does not have it. auto is a warden, or else the group.",
+)
+@click.option(
     "--summary",
     type=NewFile(),
     envvar="TURNCTL_RUN_SUMMARY",
@@ -123,6 +136,7 @@ def run(
     grace: str,
     stop_signal: int,
     folder: str | None,
+    containment: Choice,
     summary: str | None,
     quiet: bool,
 ) -> Ending:
@@ -139,13 +153,19 @@ def run(
     # not before it is certain that something will be run: this loads everything
     from turnctl.cli.execute import Execution, NotStarted, Plan
 
-    execution = Execution(Plan(command, timeout, grace, stop_signal, folder, summary, quiet))
+    execution = Execution(Plan(command, timeout, grace, stop_signal, folder, containment, summary, quiet))
     try:
         return execution.run()
     except NotStarted as refused:
         status, message, hint = _not_started(refused.error, command, folder)
         complain(message, hint)
         ending = Ending(status)
+        execution.write_not_started(ending, message)
+        return ending
+    except ContainmentUnavailable as refused:
+        message = f"could not run {command[0]} as --containment {containment} asks for: {refused.missing}"
+        complain(message, refused.remedy)
+        ending = Ending(ExitStatus.FAILED)
         execution.write_not_started(ending, message)
         return ending
     except Exception as error:

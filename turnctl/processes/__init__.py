@@ -8,14 +8,24 @@ from turnctl.lazily import names_of
 
 if TYPE_CHECKING:
     from turnctl.processes.failed import CommandFailed, CommandTimedOut
-    from turnctl.processes.levels import Capability, capabilities
+    from turnctl.processes.levels import Capabilities, Capability, capabilities
     from turnctl.processes.process import Process
     from turnctl.processes.unowned import Unowned
     from turnctl.processes.upkeep import shutdown
 
-__all__ = ["Capability", "CommandFailed", "CommandTimedOut", "Process", "Unowned", "capabilities", "shutdown"]
+__all__ = [
+    "Capabilities",
+    "Capability",
+    "CommandFailed",
+    "CommandTimedOut",
+    "Process",
+    "Unowned",
+    "capabilities",
+    "shutdown",
+]
 
 _HOMES = {
+    "Capabilities": "turnctl.processes.levels",
     "Capability": "turnctl.processes.levels",
     "capabilities": "turnctl.processes.levels",
     "CommandFailed": "turnctl.processes.failed",

@@ -18,7 +18,7 @@ from select import EPOLLET, EPOLLPRI, epoll
 
 from turnctl.processes.birth import NotStarted, start
 from turnctl.processes.kernel import SIGKILL, failpoint
-from turnctl.processes.kin import Member, read_member
+from turnctl.processes.kin import Member, is_dead, read_member
 from turnctl.processes.sweep import Below
 
 TYPE_CHECKING = False
@@ -91,7 +91,7 @@ def _read(path: str) -> bytes:
 
 def _is_there(pid: int, start: int) -> bool:
     member = read_member(pid)
-    return member is not None and member.start == start
+    return member is not None and member.start == start and not is_dead(member)
 
 
 def find_leaves(folder: str) -> list[Leaf]:

@@ -152,6 +152,8 @@ class Nested(Below):
 def begin(request: "dict[str, Any]", fds: tuple[int, ...]) -> Nested:
     """Start the command of a request in a namespace of its own. Raises ``NotStarted``; then nothing is left.
 
+    Where its first process was killed in the moment of the start, so that the command may have run, what is returned
+    has no ``leader``; nothing of it is left then.
     Blocks until the program has been loaded, which a hung file system can delay.
     """
     ours, theirs = link.pair()
@@ -168,7 +170,7 @@ def begin(request: "dict[str, Any]", fds: tuple[int, ...]) -> Nested:
         line = link.Line(ours)
         line.send("go")
         told, leader = _await_word(ours)
-        if told[0] == "started" and leader > 0 and init:
+        if init and told[0] in ("started", "lost"):
             ours.setsockopt(SOL_SOCKET, SO_PASSCRED, 0)
             return Nested(init, leader, line, told[1])
     except BaseException:
@@ -198,9 +200,10 @@ def _first_child() -> int:
 
 
 def _await_word(sock: socket) -> "tuple[tuple[Any, ...], int]":
-    """What it tells first, and the sender's pid as it is known here."""
+    """What became of the start, and the command's pid as it is known here."""
     import marshal
 
+    is_starting = False
     ready = poll()
     ready.register(sock.fileno(), POLLIN)
     while True:
@@ -210,12 +213,16 @@ def _await_word(sock: socket) -> "tuple[tuple[Any, ...], int]":
         except ConnectionResetError:
             continue  # told once, before what is still to be read
         if len(packet) < 2:
-            return ("gone",), 0
+            return ("lost" if is_starting else "gone", {}), 0
         pid = 0
         for level, kind, data in extras:
             if level == SOL_SOCKET and kind == SCM_CREDENTIALS:
                 pid = int.from_bytes(data[:4], byteorder)
-        return marshal.loads(packet[2:]), pid  # noqa: S302 - written by our own other half
+        told = marshal.loads(packet[2:])  # noqa: S302 - written by our own other half
+        if told[0] == "starting":
+            is_starting = True
+            continue
+        return told, pid
 
 
 def _end(init: int, sock: socket) -> None:

@@ -15,8 +15,8 @@ Invariants
   T5  No mount made in here is seen outside.
 
 With the warden it speaks by ``link``: it is told ``go``, ``signal(count, number, scope)`` and ``kill``, and tells
-``failed(errno, what)``, ``started(details)`` with its child as the sender's pid, so that the kernel translates that,
-``exited(status)``, ``stopped(signal)``, ``continued`` and ``sent(count, reached)``.
+``starting``, ``failed(errno, what)``, ``started(details)`` with its child as the sender's pid, so that the kernel
+translates that, ``exited(status)``, ``stopped(signal)``, ``continued`` and ``sent(count, reached)``.
 """
 
 import _signal  # type: ignore[import-not-found,unused-ignore]
@@ -139,6 +139,7 @@ class _Init:
         failpoint("init-armed")
         has_proc = self._mount()
         self._watches_stops = request["watch_stops"]
+        self._line.send("starting")
         pid = start(dict(request, proc=self._lifted_proc(request, fds)), fds, self._lift)
         os.chdir("/")
         rename(TITLE)

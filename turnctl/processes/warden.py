@@ -230,7 +230,8 @@ class Warden:
         self._watch.add(below.fd, self._on_below)
         if request["timeout"] is not None:
             self._deadline = self._began + request["timeout"]
-        self._line.send("started", below.leader, self._began, below.details)
+        if below.leader:
+            self._line.send("started", below.leader, self._began, below.details)
         failpoint("warden-told")
         due_s, numbers, at = request["unheard"]
         if due_s is not None or numbers:
