@@ -12,7 +12,8 @@ from time import monotonic
 
 import pytest
 
-from turnctl.processes.output import CHUNK, Capture, Pump, Source
+from turnctl.processes.capture import Capture, Cut
+from turnctl.processes.output import CHUNK, Pump, Source
 
 
 @pytest.fixture
@@ -40,6 +41,9 @@ def pump(pipe: object) -> Iterator[Pump]:
 
 class Small:
     """A sink that is full after a few bytes."""
+
+    cut: Cut | None = None
+    is_gone = False
 
     def __init__(self, limit: int) -> None:
         self.data, self.limit, self.ended = b"", limit, 0

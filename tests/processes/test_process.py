@@ -127,7 +127,7 @@ def test_stop_of_the_turn_wakes_a_reader(owner: FakeTurn) -> None:
     process = popen(owner, f"trap '' TERM; echo one; {tag}; {tag}", shell=True, text=True)
     seen: list[object] = []
     reader = Background(lambda: seen.extend(process))
-    assert until(lambda: process.stdout is not None and process.stdout._changed._waiters)  # type: ignore[attr-defined]
+    assert until(lambda: seen and process.stdout is not None and process.stdout._changed._waiters)  # type: ignore[attr-defined]
     owner.stop(grace_s=60)
 
     assert isinstance(reader.error(), CancelledError)
@@ -161,7 +161,7 @@ def test_unread_output_holds_the_command_not_memory(owner: FakeTurn, monkeypatch
     process = popen(owner, ["head", "-c", "1000000", "/dev/zero"])
     assert process.stdout is not None
     assert until(lambda: process.stdout.is_full)  # type: ignore[union-attr]
-    held = process.returncode, len(process.stdout._fed)
+    held = process.returncode, process.stdout._fed.size
     total = sum(len(line) for line in process)
 
     assert None is held[0]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from standins import Background, until
 
 from turnctl.errors import CancelledError
+from turnctl.processes.capture import Capture
 from turnctl.processes.text import Coding, Lines
 
 
@@ -35,8 +36,8 @@ def test_lines_do_not_depend_on_the_cuts(parts: list[bytes], data: st.DataObject
             lines.feed(piece)
             with lines._changed:
                 lines._ended = False
-            lines._split(bytes(lines._fed), False)
-            lines._fed.clear()
+            fed, lines._fed = lines._fed, Capture()
+            lines._split(fed, False, lines=True)
             into.extend(lines._ready)
             lines._ready.clear()
     for lines, into in zip((raw, text), found, strict=True):

@@ -7,6 +7,8 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
+from turnctl.clock import format_duration
+from turnctl.processes.consumers import Consumers
 from turnctl.processes.signames import name_of
 from turnctl.processes.spec import Spec
 from turnctl.processes.tree import Reached
@@ -29,11 +31,15 @@ class Account:
     thread.
     """
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, consumers: Consumers | None = None) -> None:
         self._argv = spec.argv
+        self._idle_s = spec.idle_s
+        self._consumers = Consumers() if consumers is None else consumers
         self.started_at = monotonic()
         self.ended_at: float | None = None
         self.timed_out = False
+        #: its limit was that of silence
+        self.was_idle = False
         self.stopped = False
         self.signals: list[SignalSent] = []
         self.leftovers: tuple[Survivor, ...] = ()
@@ -43,6 +49,11 @@ class Account:
         self._sent_before_leftovers = 0
         self.notes: list[str] = []
         self.output_held = False
+
+    @property
+    def was_ended(self) -> bool:
+        """Whether it was ended, and did not end by itself."""
+        return self.timed_out or self.stopped
 
     def sent(self, signum: int, reached: list[Reached]) -> None:
         """Note who a signal was sent to."""
@@ -84,8 +95,13 @@ class Account:
         if self.stopped:
             return "cancelled", f"stopped: {status}"
         if self.timed_out:
-            return "completed", f"its timeout passed: {status}"
+            return "completed", f"{self._limit_in_words()}: {status}"
         return "unknown" if returncode is None else "completed", status
+
+    def _limit_in_words(self) -> str:
+        if self.was_idle and self._idle_s is not None:
+            return f"it wrote nothing for {format_duration(self._idle_s)}"
+        return "its timeout passed"
 
     def outcome(self, custody: Custody) -> ProcessOutcome:
         """The record as of now."""
@@ -97,12 +113,16 @@ class Account:
             notes.append("the output was still held open when the command had ended, and was read no further")
         if custody.has_ended and custody.returncode is None:
             notes.append(f"the exit status is not known: {custody.why_unknown}")
+        notes += self._consumers.notes()
+        if self.was_idle:
+            notes.append(f"it was ended because {self._limit_in_words()} (idle_timeout)")
         return ProcessOutcome(
             pid=custody.pid,
             argv=self._argv,
             returncode=custody.returncode,
             exited=custody.has_ended,
             timed_out=self.timed_out,
+            timed_out_by=("idle" if self.was_idle else "timeout") if self.timed_out else None,
             stopped=self.stopped,
             signals=tuple(self.signals),
             ended=ended,
@@ -114,6 +134,8 @@ class Account:
             held_by=custody.held_by,
             empty_proven=is_over and custody.empty_proven,
             output_held=self.output_held,
+            cuts=self._consumers.cuts(),
+            tee_lost=self._consumers.tee_lost,
             duration_s=until - self.started_at,
             notes=tuple(notes),
         )

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from turnctl.errors import BadArgument, CancelledError
+from turnctl.processes.capture import Capture, Cut
 from turnctl.processes.containment import Choice, Require
 from turnctl.processes.detached import heir_of
 from turnctl.processes.failed import CommandFailed, CommandTimedOut
 from turnctl.processes.options import PopenOptions, RunOptions
-from turnctl.processes.output import Capture, Source
+from turnctl.processes.output import Source
 from turnctl.processes.process import Process
 from turnctl.processes.request import Leftovers
 from turnctl.processes.scoped import scoped
+from turnctl.processes.sizes import format_size
 from turnctl.processes.spec import Args, Spec, Stream, Terminal, make_spec, read_stream
 from turnctl.processes.supervise import Supervision
+from turnctl.processes.tapping import STREAMS, Tap
+from turnctl.processes.targets import TeeTo
+from turnctl.processes.tee import Tee
 from turnctl.processes.text import Coding
 from turnctl.processes.unknown import refuse_unknown
 from turnctl.processes.unowned import Unowned
@@ -48,6 +53,7 @@ def run(
     grace: float | str | None = None,
     stop_signal: int | str = "TERM",
     check: bool = False,
+    mark_cut: bool = False,
     on_stop: Literal["raise", "return"] = "raise",
     terminal: Terminal = "session",
     close_fds: bool = True,
@@ -57,6 +63,11 @@ def run(
     require: Require | None = None,
     leftovers: Leftovers = "end",
     owner: object | None = None,
+    max_output: int | str | None = None,
+    idle_timeout: float | str | None = None,
+    tee: TeeTo | Tee | None = None,
+    tee_lines: bool = False,
+    tee_backpressure: bool = False,
     **unknown: Any,
 ) -> Completed:
     """Run a command to its end and return what it wrote and how it ended. A checkpoint, also before the
@@ -73,15 +84,24 @@ def run(
     ``TURNCTL_CONTAINMENT`` does, else it is ``auto``; ``require="complete"`` wants its end to be proved, ``"atomic"``
     one act of the kernel that ends all of it. What is not to be had raises ``ContainmentUnavailable``.
 
+    ``max_output`` (bytes, or "10MiB") keeps the first and the last half of so much of each stream; ``Completed.cut``
+    says what is missing, and with ``mark_cut=True`` a line in its place. ``tee`` is given the output as it comes: a
+    function, an open file, a path, a descriptor, or a mapping of ``stdout`` and ``stderr`` to these; as bytes, or with
+    ``tee_lines=True`` as lines of text. It runs on a thread of its own and never holds the command up; what it is more
+    than 8 MiB behind with is not handed on, and counted in ``outcome.tee_lost``, unless ``tee_backpressure=True`` has
+    the command wait. ``idle_timeout`` ends the command as ``timeout`` does when nothing came on a captured or handed on
+    stream for so long.
+
     On a stop of the turn or the timeout the whole tree is sent ``stop_signal``, and after the grace KILL
     until nothing of it is found. A stop then raises ``CancelledError`` with ``partial``, or with
-    ``on_stop="return"`` returns the same ``Completed``. Blocks at most until the command ends, or grace and 5
-    s after a stop or timeout; a process that holds the output open after the command has ended delays it by
-    0.2 s of silence, 1 s in all. What the command left running when it ended by itself is in ``outcome.leftovers``, and
-    ``leftovers`` says what becomes of it: ``end`` (with the turn, at once where there is none), ``end-now`` (before the
-    call returns), ``wait`` (the call returns when all of it has ended, bounded by the timeout and a stop) or ``detach``
-    (it becomes that of the live turn that is given as ``owner``, which ends and reports it). A process that goes on
-    writing to captured output has to wait when the pipe is full, except with ``wait``.
+    ``on_stop="return"`` returns the same ``Completed``. Blocks at most until the command ends, or grace and 5 s after a
+    stop or timeout, and 5 s for a slow ``tee`` (1 s after a stop or timeout); a process that holds the output open
+    after the command has ended delays it by 0.2 s of silence, 1 s in all. What the command left running when it ended
+    by itself is in ``outcome.leftovers``, and ``leftovers`` says what becomes of it: ``end`` (with the turn, at once
+    where there is none), ``end-now`` (before the call returns), ``wait`` (the call returns when all of it has ended,
+    bounded by the timeout and a stop) or ``detach`` (it becomes that of the live turn that is given as ``owner``, which
+    ends and reports it). A process that goes on writing to captured output has to wait when the pipe is full, except
+    with ``wait``.
 
     Raises what ``subprocess.run`` raises where a command cannot be started, ``BadArgument`` (a
     ``ValueError``) for one that could never be, ``CommandFailed`` and ``CommandTimedOut`` with
@@ -97,15 +117,23 @@ def run(
         raise BadArgument(f"unknown on_stop {on_stop!r}; use raise or return")
     coding = _coding(text, encoding, errors)
     source = _input(input, stdin, coding)
-    default = "pipe" if capture else "inherit"
+    tap = Tap(
+        capture=capture,
+        stdout=stdout,
+        stderr=stderr,
+        max_output=max_output,
+        tee=tee,
+        tee_lines=tee_lines,
+        tee_backpressure=tee_backpressure,
+    )
     spec = make_spec(
         args,
         shell=shell,
         cwd=cwd,
         env=env,
         stdin="pipe" if source is not None else read_stream(stdin, "null", what="stdin", allowed=("null", "inherit")),
-        stdout=read_stream(stdout, default, what="stdout", allowed=("pipe", "null", "inherit")),
-        stderr=_stderr(stderr, default, merge_stderr),
+        stdout=read_stream(stdout, tap.default("stdout"), what="stdout", allowed=("pipe", "null", "inherit")),
+        stderr=_stderr(stderr, tap.default("stderr"), merge_stderr),
         timeout=timeout,
         grace=grace,
         stop_signal=stop_signal,
@@ -117,12 +145,16 @@ def run(
         require=require,
         leftovers=leftovers,
         heir=heir_of(leftovers, owner, holder),
+        idle_timeout=idle_timeout,
     )
-    out = Capture() if spec.stdout == "pipe" else None
-    err = Capture() if spec.stderr == "pipe" else None
-    supervision = Supervision(spec, here, stdout=out, stderr=err, stdin=source, keeps_leftovers=keeps_leftovers)
+    tap.check(spec)
+    kept = [Capture(tap.max_output) if tap.keeps(spec, name) else None for name in STREAMS]
+    sinks, its_tee = tap.make(spec, coding, kept)
+    supervision = Supervision(
+        spec, here, stdout=sinks[0], stderr=sinks[1], stdin=source, keeps_leftovers=keeps_leftovers, tee=its_tee
+    )
     supervision.run()
-    completed = _completed(supervision, out, err, coding)
+    completed = _completed(supervision, kept, coding, mark_cut=mark_cut)
     if supervision.interrupted:
         if on_stop == "raise":
             try:
@@ -162,6 +194,11 @@ def popen(
     require: Require | None = None,
     leftovers: Leftovers = "end",
     owner: object | None = None,
+    max_output: int | str | None = None,
+    idle_timeout: float | str | None = None,
+    tee: TeeTo | Tee | None = None,
+    tee_lines: bool = False,
+    tee_backpressure: bool = False,
     **unknown: Any,
 ) -> Process:
     """Start a command and return a handle to it; it is ended with its owner at the latest. A checkpoint.
@@ -173,15 +210,23 @@ def popen(
     refuse_unknown("popen", unknown, PopenOptions.__annotations__)
     scoped(holder).check()
     coding = _coding(text, encoding, errors)
-    default = "pipe" if capture else "inherit"
+    tap = Tap(
+        capture=capture,
+        stdout=stdout,
+        stderr=stderr,
+        max_output=max_output,
+        tee=tee,
+        tee_lines=tee_lines,
+        tee_backpressure=tee_backpressure,
+    )
     spec = make_spec(
         args,
         shell=shell,
         cwd=cwd,
         env=env,
         stdin=read_stream(stdin, "null", what="stdin", allowed=("null", "inherit", "pipe")),
-        stdout=read_stream(stdout, default, what="stdout", allowed=("pipe", "null", "inherit")),
-        stderr=_stderr(stderr, default, merge_stderr),
+        stdout=read_stream(stdout, tap.default("stdout"), what="stdout", allowed=("pipe", "null", "inherit")),
+        stderr=_stderr(stderr, tap.default("stderr"), merge_stderr),
         timeout=timeout,
         grace=grace,
         stop_signal=stop_signal,
@@ -193,8 +238,10 @@ def popen(
         require=require,
         leftovers=leftovers,
         heir=heir_of(leftovers, owner, holder),
+        idle_timeout=idle_timeout,
     )
-    return Process(spec, holder, coding)
+    tap.check(spec)
+    return Process(spec, holder, coding, tap)
 
 
 def _coding(text: bool, encoding: str | None, errors: str | None) -> Coding | None:
@@ -225,23 +272,35 @@ def _stderr(stderr: Stream, default: str, merge: bool) -> int | str:
     return "stdout"
 
 
-def _completed(supervision: Supervision, out: Capture | None, err: Capture | None, coding: Coding | None) -> Completed:
+def _completed(
+    supervision: Supervision, kept: Sequence[Capture | None], coding: Coding | None, *, mark_cut: bool
+) -> Completed:
+    is_partial = supervision.interrupted or supervision.account.timed_out
+    streams: list[bytes | str | None] = [None, None]
+    for at, capture in enumerate(kept):
+        if capture is not None:
+            marker = _marker(capture.cut) if mark_cut else ""
+            if coding is None:
+                streams[at] = capture.value(marker.encode())
+            elif capture.cut is not None:
+                streams[at] = coding.decode_cut(capture, marker)
+            else:
+                data = capture.value()
+                streams[at] = coding.decode_partial(data) if is_partial else coding.decode(data)
+    # after that: in text a little more may have been left out
     outcome = supervision.handed or supervision.outcome()
     assert outcome is not None
-    cut = supervision.interrupted or outcome.timed_out
-    streams: list[bytes | str | None] = []
-    for capture in (out, err):
-        data = None if capture is None else capture.value()
-        if data is None or coding is None:
-            streams.append(data)
-        else:
-            streams.append(coding.decode_partial(data) if cut else coding.decode(data))
     return Completed(supervision.spec.given, outcome.returncode, streams[0], streams[1], outcome)
+
+
+def _marker(cut: Cut | None) -> str:
+    return "" if cut is None else f"\n[{format_size(cut.left_out)} left out]\n"
 
 
 def _check(completed: Completed, spec: Spec) -> None:
     if completed.outcome.timed_out:
-        assert spec.timeout_s is not None
-        raise CommandTimedOut(completed, spec.timeout_s)
+        limit_s = spec.idle_s if completed.outcome.timed_out_by == "idle" else spec.timeout_s
+        assert limit_s is not None
+        raise CommandTimedOut(completed, limit_s)
     if completed.returncode != 0:
         raise CommandFailed(completed)

@@ -27,7 +27,7 @@ from turnctl.waiting.wakeup import Wakeup
 
 __all__ = ["Driven", "Phase"]
 
-Phase = Literal["new", "running", "draining", "waiting", "left", "ending", "over"]
+Phase = Literal["new", "running", "draining", "waiting", "left", "ending", "handing", "over"]
 
 
 class Driven:

@@ -42,13 +42,18 @@ class CommandFailed(CommandError, subprocess.CalledProcessError):
 
 
 class CommandTimedOut(CommandError, subprocess.TimeoutExpired):
-    """A command's own timeout passed before it had ended; ``completed`` holds what it had written.
+    """A command's own timeout, or its ``idle_timeout``, passed before it had ended; ``completed`` holds what it had
+    written, and says which.
 
     Also a ``subprocess.TimeoutExpired`` with its attributes.
     """
 
     def __init__(self, completed: Completed, timeout: float) -> None:
-        text = f"{_shown(completed)}: ended because its timeout of {timeout:g} s passed{_tail(completed)}"
+        if completed.outcome.timed_out_by == "idle":
+            why = f"it wrote nothing for {timeout:g} s (idle_timeout)"
+        else:
+            why = f"its timeout of {timeout:g} s passed"
+        text = f"{_shown(completed)}: ended because {why}{_tail(completed)}"
         Exception.__init__(self, text)
         self.completed = completed
         self.cmd = _cmd(completed)

@@ -9,6 +9,8 @@ from typing import Any, Literal, TypedDict
 from turnctl.processes.containment import Choice, Require
 from turnctl.processes.request import Leftovers
 from turnctl.processes.spec import Stream, Terminal
+from turnctl.processes.targets import TeeTo
+from turnctl.processes.tee import Tee
 
 __all__ = ["PopenOptions", "RunOptions"]
 
@@ -38,6 +40,11 @@ class PopenOptions(TypedDict, total=False):
     require: Require | None
     leftovers: Leftovers
     owner: object | None
+    max_output: int | str | None
+    idle_timeout: float | str | None
+    tee: TeeTo | Tee | None
+    tee_lines: bool
+    tee_backpressure: bool
 
 
 class RunOptions(PopenOptions, total=False):
@@ -45,4 +52,5 @@ class RunOptions(PopenOptions, total=False):
 
     input: bytes | str | None
     check: bool
+    mark_cut: bool
     on_stop: Literal["raise", "return"]

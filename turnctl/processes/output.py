@@ -19,9 +19,12 @@ import signal
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-__all__ = ["CHUNK", "Capture", "Pump", "Sink", "Source"]
+if TYPE_CHECKING:
+    from turnctl.processes.capture import Cut
+
+__all__ = ["CHUNK", "Pump", "Sink", "Source", "write_some"]
 
 CHUNK = 65536
 #: what is still taken from pipes at the end; a pipe holds 1 MiB unless the administrator allows more
@@ -33,32 +36,21 @@ class Sink(Protocol):
     """Where the bytes of a stream go."""
 
     @property
-    def is_full(self) -> bool: ...
+    def is_full(self) -> bool:
+        """Whether nothing should be read for it now."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody will ever want more: the pipe is then closed, and who writes to it is told by the system."""
+
+    @property
+    def cut(self) -> Cut | None:
+        """What was left out, if anything was."""
 
     def feed(self, data: bytes) -> None: ...
 
     def finish(self) -> None:
         """Nothing more will come."""
-
-
-class Capture:
-    """All of a stream, in memory and without limit, as ``subprocess.run`` keeps it."""
-
-    __slots__ = ("_chunks",)
-
-    is_full = False
-
-    def __init__(self) -> None:
-        self._chunks: list[bytes] = []
-
-    def feed(self, data: bytes) -> None:
-        self._chunks.append(data)
-
-    def finish(self) -> None:
-        pass
-
-    def value(self) -> bytes:
-        return b"".join(self._chunks)
 
 
 class Source:
@@ -155,6 +147,16 @@ class Pump:
         """Whether a stream has not come to its end yet."""
         return bool(self._sinks)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether a stream is not read from because its sink is full."""
+        return any(sink.is_full for sink in self._sinks.values())
+
+    def look_in(self) -> None:
+        """Take what can be read at this moment, one chunk of each stream at most."""
+        for fd in list(self._sinks):
+            self._read(fd)
+
     def wait(self, until: float | None, *, full_too: bool = False) -> list[int]:
         """Block until something is ready or the monotonic time ``until``; move bytes; the watched that are
         ready.
@@ -178,7 +180,10 @@ class Pump:
     def _choose(self, full_too: bool) -> None:
         for fd in self._watched:
             self._set(fd, select.POLLIN)
-        for fd, sink in self._sinks.items():
+        for fd, sink in list(self._sinks.items()):
+            if sink.is_gone:
+                self._close(fd)
+                continue
             self._set(fd, select.POLLIN if full_too or not sink.is_full else 0)
         if self._source is not None:
             fd, source = self._source
@@ -221,7 +226,7 @@ class Pump:
             if part is None:
                 source.give_up()  # woken without anything to write: the far end is closed
             else:
-                source.took(_write(fd, part))
+                source.took(write_some(fd, part))
         except BlockingIOError:
             return
         except OSError:
@@ -267,7 +272,7 @@ class Pump:
             self.unwatch(fd)
 
 
-def _write(fd: int, data: bytes | memoryview) -> int:
+def write_some(fd: int, data: bytes | memoryview) -> int:
     """``os.write``; one to a pipe that nobody reads any more is an error also for hosts that die of SIGPIPE."""
     if signal.getsignal(signal.SIGPIPE) is not signal.SIG_DFL:
         return os.write(fd, data)

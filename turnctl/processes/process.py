@@ -14,6 +14,7 @@ from turnctl.processes.output import CHUNK, Source
 from turnctl.processes.scoped import scoped, watching
 from turnctl.processes.spec import Spec
 from turnctl.processes.supervise import Supervision
+from turnctl.processes.tapping import Tap
 from turnctl.processes.text import Coding, Lines
 from turnctl.processes.unowned import Unowned
 from turnctl.records.process import ProcessOutcome
@@ -35,21 +36,23 @@ class Process:
     the command if it was bound where that was started, and the checkpoints where it is bound now.
     """
 
-    def __init__(self, spec: Spec, owner: Owner, coding: Coding | None) -> None:
+    def __init__(self, spec: Spec, owner: Owner, coding: Coding | None, tap: Tap) -> None:
         self._owner = owner
         self._coding = coding
         self._changed = threading.Condition()
         self._source = Source(closing=False, changed=self._notify) if spec.stdin == "pipe" else None
         #: the lines of each stream, None where it is not captured
-        self.stdout = self._lines() if spec.stdout == "pipe" else None
-        self.stderr = self._lines() if spec.stderr == "pipe" else None
+        self.stdout = self._lines(tap) if tap.keeps(spec, "stdout") else None
+        self.stderr = self._lines(tap) if tap.keeps(spec, "stderr") else None
+        (out, err), tee = tap.make(spec, coding, (self.stdout, self.stderr))
         self._supervision = Supervision(
             spec,
             scoped(owner),
-            stdout=self.stdout,
-            stderr=self.stderr,
+            stdout=out,
+            stderr=err,
             stdin=self._source,
             keeps_leftovers=not isinstance(owner, Unowned),
+            tee=tee,
             changed=self._notify,
         )
         self._supervision.on_moved = self._go_to
@@ -65,8 +68,8 @@ class Process:
         self.args = spec.given
         self.pid: int = first.pid
 
-    def _lines(self) -> Lines:
-        return Lines(self._changed, self._owner, self._make_room, self._coding)
+    def _lines(self, tap: Tap) -> Lines:
+        return Lines(self._changed, self._owner, self._make_room, self._coding, keeps=tap.max_output)
 
     def _go_to(self, owner: Owner) -> None:
         """Obey ``owner`` from now on, whose it has become."""
@@ -112,9 +115,16 @@ class Process:
     # -- lines -----------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[str | bytes]:
+        return iter(self._need_stdout())
+
+    def chunks(self) -> Iterator[str | bytes]:
+        """The stdout in pieces of any size, as soon as each is there; otherwise as the lines."""
+        return self._need_stdout().chunks()
+
+    def _need_stdout(self) -> Lines:
         if self.stdout is None:
             raise TurnctlError(f"{self!r} has no lines to read: its stdout was not captured")
-        return iter(self.stdout)
+        return self.stdout
 
     # -- stdin -----------------------------------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ class Spec(NamedTuple):
     leftovers: Leftovers = "end"
     #: who gets them with ``detach``
     heir: Owner | None = None
+    idle_s: float | None = None
 
     @property
     def title(self) -> str:
@@ -76,6 +77,7 @@ def make_spec(
     require: Require | None = None,
     leftovers: Leftovers = "end",
     heir: Owner | None = None,
+    idle_timeout: float | str | None = None,
 ) -> Spec:
     """Check what can be checked without starting anything. Raises ``BadArgument`` (a ``ValueError``),
     ``BadDuration`` or ``TypeError``.
@@ -106,6 +108,7 @@ def make_spec(
         wish=read_wish(containment, require),
         leftovers=leftovers,
         heir=heir,
+        idle_s=parse_duration(idle_timeout, what="idle_timeout", none=True),
     )
 
 

@@ -5,9 +5,10 @@ Invariants (who drives the loop, and how others reach it, stands in ``drive``)
   S2  The loop waits in one ``poll``: on the pipes, on what its custody watches, and a wake-up descriptor.
   S3  A command is let go of last: after it was found or proved to be gone, or when it was given up.
   S4  Every phase ends: running by exit, timeout or stop; draining after ``SILENCE_S`` without output or
-      ``DRAINING_S`` in all, and once it is known whether anything is left; ending by grace and drain.
+      ``DRAINING_S`` in all, and once it is known whether anything is left; ending by grace and drain; handing,
+      when those who are given the output take the rest of it, as ``consumers`` says.
   S5  At each wake-up exit, stop and timeout are read before any of them is acted on. A stop goes before an
-      exit and an exit before a timeout, and what was seen besides is kept as evidence.
+      exit, an exit before a timeout, and a timeout before silence; what was seen besides is kept as evidence.
 
 A command that has ended by itself and left processes behind is *left*: it keeps its place with the owner, it
 is held on to, the pipes stay open, and nobody drives until a stop or the owner's end. How a command is held, by a
@@ -24,13 +25,15 @@ from turnctl.errors import TurnOver
 from turnctl.processes import leaving
 from turnctl.processes.account import Account
 from turnctl.processes.begin import begin
+from turnctl.processes.closing import Closing
+from turnctl.processes.consumers import Consumers
 from turnctl.processes.custody import Custody, Found
 from turnctl.processes.leader import reap_abandoned
-from turnctl.processes.moving import Movable
 from turnctl.processes.output import Pump, Sink, Source
 from turnctl.processes.pipes import Pipes
 from turnctl.processes.spawn import name_a_line
 from turnctl.processes.spec import Spec
+from turnctl.processes.tee import Tee
 from turnctl.processes.tree import is_still
 from turnctl.processes.undisturbed import Undisturbed
 from turnctl.records.process import ProcessOutcome
@@ -47,7 +50,7 @@ DRAINING_S = 1.0
 DRAINING_BYTES = 8 * 1024 * 1024
 
 
-class Supervision(Movable):
+class Supervision(Closing):
     """A command from admission to its end; also what its owner holds of it (``tokens.activities.Owned``)."""
 
     def __init__(
@@ -59,13 +62,14 @@ class Supervision(Movable):
         stderr: Sink | None,
         stdin: Source | None,
         keeps_leftovers: bool,
+        tee: Tee | None = None,
         changed: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(spec, owner)
-        self.account = Account(spec)
+        self._consumers = Consumers(stdout, stderr, tee, spec.idle_s)
+        self.account = Account(spec, self._consumers)
         #: a stop was seen before everything had ended
         self.interrupted = False
-        self._sinks = (stdout, stderr)
         self._source = stdin
         self._keeps_leftovers = keeps_leftovers
         self._changed = changed
@@ -75,8 +79,6 @@ class Supervision(Movable):
         self._taken_at_exit = 0
         self._there: list[Found] = []
         self._custody: Custody | None = None
-        # set by _start, before anything can ask for it
-        self._pump: Pump
 
     # -- starting --------------------------------------------------------------------------------------------
 
@@ -124,6 +126,7 @@ class Supervision(Movable):
             self._activity = self._owner.admit(self)
         except BaseException:
             leaving.leave(self)
+            self._consumers.drop()
             self._wakeup.close()
             quiet.end()
             raise
@@ -134,6 +137,8 @@ class Supervision(Movable):
             quiet.end()  # a signal that has come by now counts before the start
             quiet.begin()
             self._refuse_if_stopped()
+            with needing_threads(self.name):
+                self._consumers.begin(self.wake)
             pipes = Pipes(self.spec)
             try:
                 custody = self._hold(pipes, self._wakeup)
@@ -167,6 +172,7 @@ class Supervision(Movable):
         leaving.leave(self)
         self._activity.close("failed", f"could not be started: {error}")
         self._unwatch()
+        self._consumers.drop()
         if self._wakeup is not None:
             self._wakeup.close()
 
@@ -174,13 +180,14 @@ class Supervision(Movable):
         self.account.started_at = monotonic()
         if self.spec.timeout_s is not None:
             self._deadline = self.account.started_at + self.spec.timeout_s
+        self._consumers.idle.begin()
         pump = self._pump = Pump()
         pump.watch(wakeup.fd)
         custody.watch(pump)
         self._custody = custody
         self.phase = "running"
         ours = pipes.ours
-        for name, sink in zip(("stdout", "stderr"), self._sinks, strict=True):
+        for name, sink in self._consumers.sinks.items():
             if name in ours and sink is not None:
                 pump.read_from(ours[name], sink)
                 del ours[name]
@@ -217,7 +224,8 @@ class Supervision(Movable):
                 if fd == wakeup.fd:
                     wakeup.clear()
                     self._tell()
-                self._held.notice(None if fd == wakeup.fd else fd, self._pump)
+                if self.account.ended_at is None:
+                    self._held.notice(None if fd == wakeup.fd else fd, self._pump)
 
     def _advance(self, now: float) -> float | None:
         """Decide what the facts mean, act on it, and say how long to wait for more of them."""
@@ -231,6 +239,8 @@ class Supervision(Movable):
             return self._begin_ending(now, "stop")
         if self.phase == "ending":
             return self._while_ending()
+        if self.phase == "handing":
+            return self._while_handing(now)
         return None
 
     def _while_running(self, now: float) -> float | None:
@@ -241,10 +251,12 @@ class Supervision(Movable):
         wanted = self._is_stop_wanted()
         timed_out = self._deadline is not None and now >= self._deadline and not ended
         timed_out = timed_out or custody.began_by_itself == "timeout"
-        if wanted or timed_out or custody.began_by_itself:
+        is_idle = not (ended or wanted or timed_out) and self._consumers.idle.has_passed(self._pump)
+        if wanted or timed_out or is_idle or custody.began_by_itself:
             self.interrupted = wanted
             self.account.stopped = wanted and not ended
-            self.account.timed_out = timed_out
+            self.account.timed_out = timed_out or is_idle
+            self.account.was_idle = is_idle
             return self._begin_ending(now, "stop" if wanted else "timeout")
         if ended:
             self.phase = "draining"
@@ -253,7 +265,7 @@ class Supervision(Movable):
             self._tell()
             points.reach("processes.exit.draining")
             return self._while_draining(self._exited_at)
-        return self._sooner(custody.look_at(now), self._deadline)
+        return self._sooner(custody.look_at(now), self._deadline, self._consumers.idle.ends_at(self._pump))
 
     def _while_draining(self, now: float) -> float | None:
         custody = self._held
@@ -275,26 +287,17 @@ class Supervision(Movable):
             return self._sooner()
         self.account.output_held = self._pump.is_reading
         if not left:
-            self._finish([])
-            return None
+            return self._finish([])
         self._there = left
         self.account.left(tuple(one.survivor for one in left))
-        policy, heir = self.spec.leftovers, self.spec.heir
+        policy = self.spec.leftovers
         if policy == "wait":
             self.phase = "waiting"
             return self._while_waiting(now)
         self._pump.finish()
         if policy == "end-now" or not (self._keeps_leftovers or policy == "detach"):
             return self._begin_ending(now, "leftovers")
-        self.phase = "left"
-        if policy == "detach" and heir is not None:
-            why = self._hand_over(heir)
-            if why:
-                self.account.note(f"its leftovers could not be detached, and stay with this turn: {why}")
-                if not self._keeps_leftovers:
-                    return self._begin_ending(now, "leftovers")
-        self._tell()
-        return None
+        return self._hand_out("left")
 
     def _while_waiting(self, now: float) -> float | None:
         """The main process has ended, and what it left is waited for; its output is still read."""
@@ -308,8 +311,7 @@ class Supervision(Movable):
         left = custody.leftovers()
         if not left:
             self.account.output_held = self._pump.is_reading and not custody.empty_proven
-            self._finish([])
-            return None
+            return self._finish([])
         custody.await_end(left, self._pump)
         return self._sooner(self._deadline)
 
@@ -332,33 +334,18 @@ class Supervision(Movable):
         if until is not None:
             return self._sooner(until)
         if not custody.was_asked_in_time():
-            self.account.stopped = False  # it had ended before that reached it
+            # it had ended before that reached it
+            self.account.stopped = self.account.was_idle = False
             self.account.timed_out = self.account.timed_out and bool(self.account.leftovers)
-        self._finish(custody.survivors())
-        return None
+        return self._finish(custody.survivors())
 
-    def _finish(self, survivors: list[Found]) -> None:
-        """Nothing is left, or what is there is given up: close the account and all that is open."""
-        custody = self._held
-        self._pump.drain()
-        self._pump.close()
-        self._there = survivors
-        self.account.survivors = tuple(one.survivor for one in survivors)
-        custody.finish()
-        self._unwatch()
-        self.account.ended_at = monotonic()
-        self._activity.close(*self.account.verdict(custody.returncode))
-        self.phase = "over"
+    def _is_over(self) -> None:
         leaving.leave(self)
-        if self._wakeup is not None:
-            self._wakeup.close()
-        self._tell()
-        points.reach("processes.run.over")
 
     def strike(self) -> None:
         """Have it killed although another thread drives: the last thing to do when the program ends."""
         custody = self._custody
-        if custody is not None and self.phase != "over":
+        if custody is not None and self.account.ended_at is None:
             custody.strike()
 
     # -- what others see --------------------------------------------------------------------------------------
@@ -378,11 +365,11 @@ class Supervision(Movable):
     def alive(self) -> tuple[str, ...]:
         """What of it still runs, in words for a report."""
         custody = self._custody
-        if self.phase in ("left", "over"):
+        if self.phase in ("left", "handing", "over"):
             there = [(one.entry.pid, one.entry.name) for one in self._there if is_still(one.entry)]
         else:
             there = [] if custody is None else [(custody.pid or 0, self.name)]
-        return tuple(f"process {pid} ({name})" for pid, name in there)
+        return (*(f"process {pid} ({name})" for pid, name in there), *self._consumers.alive())
 
     def outcome(self) -> ProcessOutcome | None:
         """What is known of the command; None if it was never started."""

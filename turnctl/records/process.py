@@ -12,6 +12,7 @@ __all__ = [
     "Containment",
     "Holder",
     "LeftoversFate",
+    "OutputCut",
     "ProcessOutcome",
     "SignalSent",
     "Survivor",
@@ -61,12 +62,27 @@ class Survivor:
 
 
 @attrs.frozen
+class OutputCut:
+    """What is missing of one stream: ``left_out`` bytes, from ``offset`` on, because of ``max_output``.
+
+    ``gaps`` is more than 1 where a handle's reader was too slow more than once: ``offset`` is then the first place,
+    ``left_out`` the sum.
+    """
+
+    stream: str
+    offset: int
+    left_out: int
+    gaps: int = 1
+
+
+@attrs.frozen
 class ProcessOutcome:
     """How one command ended and what was done to end it.
 
     ``exited`` means that the main process is known to have ended; ``returncode`` is its status as in
     ``subprocess`` (minus N for signal N), None while or where it is not known. ``timed_out``: its own timeout
-    passed before it had ended. ``stopped``: it was asked to end while it ran, by a stop, by the end of its turn
+    passed before it had ended, ``timed_out_by`` which one: ``timeout``, or ``idle`` where it wrote nothing for too
+    long. ``stopped``: it was asked to end while it ran, by a stop, by the end of its turn
     or through its handle. ``signals`` lists what was sent, in order. ``ended`` counts the processes that were
     found when it was being ended and are gone, ``killed`` those of them that had been sent KILL.
     ``leftovers`` are processes still there when the main process had ended by itself, and ``leftovers_fate`` says what
@@ -76,7 +92,8 @@ class ProcessOutcome:
     up. ``containment`` is how strongly the command was held: ``atomic`` (one act of the kernel
     ends all of it), ``complete`` (all of it is found, and its end is proved) or ``best-effort``; ``held_by`` is what
     held it: ``namespace``, ``cgroup``, ``warden`` or ``group``. ``empty_proven`` is True only where the kernel said
-    that no process is left; a scan that found none does not prove it. Times are seconds.
+    that no process is left; a scan that found none does not prove it. ``cuts`` says what of the output was not kept,
+    ``tee_lost`` how many bytes of it were not handed on. Times are seconds.
     """
 
     pid: int | None
@@ -98,6 +115,9 @@ class ProcessOutcome:
     output_held: bool = False
     duration_s: float = 0.0
     notes: tuple[str, ...] = ()
+    timed_out_by: Literal["timeout", "idle"] | None = None
+    cuts: tuple[OutputCut, ...] = ()
+    tee_lost: int = 0
 
     @property
     def signal(self) -> int | None:
@@ -127,7 +147,8 @@ class Completed:
     """A command that has come back: its arguments, status, captured output and outcome.
 
     ``stdout`` and ``stderr`` are what was read (bytes, or str with ``text=True``), None where they were not
-    captured. After a stop or a timeout they hold all that was read before the call returned.
+    captured. After a stop or a timeout they hold all that was read before the call returned. With ``max_output``
+    they are the beginning and the end of a long stream, put together: ``cut`` says what is missing between them.
     """
 
     args: tuple[str, ...] | str
@@ -135,3 +156,7 @@ class Completed:
     stdout: bytes | str | None
     stderr: bytes | str | None
     outcome: ProcessOutcome
+
+    def cut(self, stream: Literal["stdout", "stderr"] = "stdout") -> OutputCut | None:
+        """What is missing of that stream; None if nothing is."""
+        return next((one for one in self.outcome.cuts if one.stream == stream), None)
