@@ -12,11 +12,13 @@ from turnctl.cli.environment import undo_coercion
 from turnctl.cli.foreground import Foreground
 from turnctl.cli.members import members, warden_of
 from turnctl.cli.presses import Presses
+from turnctl.cli.relay import Relay
 from turnctl.cli.status import Ending, ExitStatus, decide
 from turnctl.cli.talk import complain, names, say
-from turnctl.clock import format_duration
+from turnctl.clock import format_duration, parse_duration
 from turnctl.processes.containment import Choice
 from turnctl.processes.signames import name_of
+from turnctl.processes.sizes import parse_size
 from turnctl.processes.table import is_readable
 from turnctl.processes.terminal import Terminal
 from turnctl.records.process import Completed
@@ -40,6 +42,8 @@ class Plan(NamedTuple):
     stop_signal: int
     folder: str | None
     containment: Choice
+    max_output: str | None
+    idle_timeout: str | None
     summary: str | None
     quiet: bool
 
@@ -59,6 +63,7 @@ class Execution:
         self._plan = plan
         self._turn = Turn(timeout=plan.timeout, grace=plan.grace, inherit=False)
         self._foreground: Foreground | None = None
+        self._relay: Relay | None = None
         self._leader: int | None = None
         self._warden: int | None = None
 
@@ -107,6 +112,11 @@ class Execution:
                 started(pid)
 
         options["on_start"] = on_start
+        limit = parse_size(plan.max_output, what="--max-output")
+        idle_s = parse_duration(plan.idle_timeout, what="--idle-timeout", none=True)
+        if limit is not None or idle_s is not None:
+            self._relay = Relay(limit)
+            options |= {"tee": self._relay, "idle_timeout": idle_s}
         try:
             return self._turn.run(
                 plan.argv,
@@ -176,9 +186,15 @@ class Execution:
         ending = decide(report, keys=() if self._foreground is None else self._foreground.keys)
         process = report.processes[-1] if report.processes else None
         self._write_summary(ending)
-        if process is not None and report.stop is None and process.signal not in (None, *_SILENT):
+        if process is not None and self._relay is not None:
+            for line in self._relay.said(process):
+                say(line)  # also where all is to be quiet: nothing is lost in silence
+        if process is not None and process.timed_out_by == "idle":
+            self._say(f"the command wrote nothing for {self._plan.idle_timeout} and was ended")
+        elif process is not None and report.stop is None and process.signal not in (None, *_SILENT):
             self._say(f"the command was ended by {name_of(process.signal)} (status {ending.status})")
-        if report.stop is not None or report.execution != "ended" or (process is not None and process.leftovers):
+        is_ended = report.stop is not None or (process is not None and process.timed_out)
+        if is_ended or report.execution != "ended" or (process is not None and process.leftovers):
             self._say(str(report))
         for survivor in process.survivors if process is not None else ():
             self._say(f"still there: {survivor.name} {survivor.pid}: {survivor.reason}")

@@ -13,8 +13,9 @@ from turnctl.cli.folder import gone_for
 from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument, BadDuration
 from turnctl.processes.signames import number_of
+from turnctl.processes.sizes import parse_size
 
-__all__ = ["Duration", "Folder", "NewFile", "Signal"]
+__all__ = ["Duration", "Folder", "NewFile", "Signal", "Size"]
 
 
 if TYPE_CHECKING:
@@ -39,6 +40,19 @@ class Duration(OfText):
         try:
             parse_duration(value, what=what, none=self._none, zero=self._zero, unit_required=True)
         except BadDuration as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+class Size(OfText):
+    """A number of bytes, such as 64k or 10MiB; given on as text, since ``none`` is one."""
+
+    name = "SIZE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            parse_size(str(value), what="size" if param is None else param.opts[-1])
+        except BadArgument as error:
             self.fail(str(error), param, ctx)
         return str(value)
 

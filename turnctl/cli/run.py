@@ -11,7 +11,7 @@ import click
 from turnctl.cli.command import Command
 from turnctl.cli.faults import tell_of_fault
 from turnctl.cli.folder import current
-from turnctl.cli.options import Duration, Folder, NewFile, Signal
+from turnctl.cli.options import Duration, Folder, NewFile, Signal, Size
 from turnctl.cli.status import Ending, ExitStatus
 from turnctl.cli.summary import remove as remove_summary
 from turnctl.cli.talk import complain
@@ -32,7 +32,7 @@ _STATUSES = (
     ("N", "the command's own status, 128+N if signal N ended it"),
     ("122", "stopped, other than by a signal or the timeout"),
     ("123", "something is still running, or is not known; stderr and the summary name it"),
-    ("124", "the timeout passed"),
+    ("124", "the timeout passed, or the idle timeout"),
     ("125", "turnctl failed before the start; nothing was run"),
     ("126, 127", "the command cannot be executed; was not found"),
     ("2", "wrong use of turnctl; nothing was run"),
@@ -122,6 +122,20 @@ _HELP = """
     help="What holds it; refused where this machine does not have it. auto is a warden, or else the group.",
 )
 @click.option(
+    "--max-output",
+    type=Size(),
+    envvar="TURNCTL_RUN_MAX_OUTPUT",
+    show_envvar=True,
+    help="Of stdout and stderr pass on so much, such as 64k or 10MiB: half of it at once, the end of it at the end.",
+)
+@click.option(
+    "--idle-timeout",
+    type=Duration(none=True),
+    envvar="TURNCTL_RUN_IDLE_TIMEOUT",
+    show_envvar=True,
+    help="Stop it when it has written nothing for this time. Like --max-output it has the output go through turnctl.",
+)
+@click.option(
     "--summary",
     type=NewFile(),
     envvar="TURNCTL_RUN_SUMMARY",
@@ -137,6 +151,8 @@ def run(
     stop_signal: int,
     folder: str | None,
     containment: Choice,
+    max_output: str | None,
+    idle_timeout: str | None,
     summary: str | None,
     quiet: bool,
 ) -> Ending:
@@ -153,7 +169,9 @@ def run(
     # not before it is certain that something will be run: this loads everything
     from turnctl.cli.execute import Execution, NotStarted, Plan
 
-    execution = Execution(Plan(command, timeout, grace, stop_signal, folder, containment, summary, quiet))
+    execution = Execution(
+        Plan(command, timeout, grace, stop_signal, folder, containment, max_output, idle_timeout, summary, quiet)
+    )
     try:
         return execution.run()
     except NotStarted as refused:

@@ -48,14 +48,16 @@ def decide(report: TurnReport, *, keys: Collection[int] = ()) -> Ending:
     """The ending that a report calls for. ``keys`` are the signals that a key of the terminal can have sent.
 
     The first of these that holds: something lives or is not known (123); the first accepted stop was a signal to us
-    (we die of it), the deadline (124) or another one (122); the command died of a signal (128+N, and we die of
-    it as well if it is one of ``keys``); the command's own status.
+    (we die of it), the deadline (124) or another one (122); the command wrote nothing for too long (124); it died of a
+    signal (128+N, and we die of it as well if it is one of ``keys``); the command's own status.
     """
     process = report.processes[-1] if report.processes else None
     if report.execution != "ended" or report.effects_unresolved:
         return Ending(ExitStatus.UNRESOLVED)
     if report.stop is not None:
         return _of_stop(report.stop)
+    if process is not None and process.timed_out:
+        return Ending(ExitStatus.DEADLINE)
     if process is None or process.returncode is None:
         return Ending(ExitStatus.UNRESOLVED)
     if process.returncode >= 0:

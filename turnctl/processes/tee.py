@@ -250,6 +250,11 @@ class Tee:
                     if lane.target is target and lane.error is None:
                         lane.error = error
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether it was given up while a target had not come back."""
+        return bool(self._unfinished)
+
     # -- what is known ----------------------------------------------------------------------------------------
 
     @property
