@@ -95,7 +95,11 @@ def _tell_of_misuse(error: UsageError) -> None:
 
     message = error.format_message()
     if isinstance(error, click.NoSuchOption):
-        near = f"; did you mean {' or '.join(sorted(error.possibilities))}?" if error.possibilities else ""
+        from difflib import get_close_matches
+
+        possible = list(error.possibilities or ())
+        close = get_close_matches(error.option_name, possible, cutoff=0.8) or possible
+        near = f"; did you mean {' or '.join(sorted(close))}?" if close else ""
         message = f"there is no option {error.option_name}{near}"
     elif isinstance(error, click.BadParameter) and error.param is not None:
         option = error.param.opts[-1]
