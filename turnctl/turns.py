@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack, overload
 
 from turnctl.errors import BadArgument, CancelledError, TurnOver
+from turnctl.processes.face import CommandingTurn
 from turnctl.tokens import registry
 from turnctl.tokens.callables import check_plain
 from turnctl.tokens.current import current_token
@@ -21,15 +22,11 @@ from turnctl.tokens.scope import Binding, bind, unbind
 from turnctl.tokens.session import stop_turn
 from turnctl.tokens.token import CancelToken, TurnToken
 from turnctl.tokens.turn import OnBusy, TurnCore
-from turnctl.waiting.face import WaitingTurn
 
 if TYPE_CHECKING:
     import os
     from types import TracebackType
 
-    from turnctl.processes.options import PopenOptions, RunOptions
-    from turnctl.processes.process import Process
-    from turnctl.records.process import Completed
     from turnctl.records.report import TurnReport
     from turnctl.records.stops import Outcome, StopAnswer, StopResult
     from turnctl.tokens.activities import Activity
@@ -41,7 +38,7 @@ T = TypeVar("T")
 Argv = Sequence["str | bytes | os.PathLike[str]"] | str
 
 
-class Turn(WaitingTurn):
+class Turn(CommandingTurn):
     """One unit of work that can be stopped, and the account of what became of it. See ``turnctl.turn``."""
 
     _binding: Binding | None = None
@@ -151,30 +148,6 @@ class Turn(WaitingTurn):
             activity.close("failed", f"{type(error).__name__}: {error}")
             raise
         activity.close("completed")
-
-    def run(self, args: Argv, **options: Unpack[RunOptions]) -> Completed:
-        """Run a command to its end inside this turn, with its whole process tree; see ``turnctl.run``."""
-        from turnctl.processes.command import run
-
-        return run(self, args, **options)
-
-    def popen(self, args: Argv, **options: Unpack[PopenOptions]) -> Process:
-        """Start a command inside this turn and return a handle; it ends with the turn at the latest."""
-        from turnctl.processes.command import popen
-
-        return popen(self, args, **options)
-
-    def detach(self, what: Process | Completed | Activity, *, owner: Turn | TurnToken) -> None:
-        """Hand ``what`` over to ``owner``, another running turn, which ends it with itself and reports it.
-
-        ``what`` is the handle of a running command or of an adopted process, the result of ``run`` with leftovers, or
-        an activity. This turn's report says to whom it went. Raises ``TurnOver``, and it stays here, if either turn was
-        stopped or ended before; ``BadArgument`` for what cannot be handed over or no longer is this turn's. Blocks for
-        a moment at most; not a checkpoint; from any thread.
-        """
-        from turnctl.processes.detached import detach
-
-        detach(self, what, owner)
 
     # -- the account ------------------------------------------------------------------------------------------
 

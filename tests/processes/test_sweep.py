@@ -122,7 +122,7 @@ if sys.argv[2] != "children":
     kin._read_all = lambda path: None if path.endswith("children") else real(path)
     kin._has_lists = lambda: False
 if sys.argv[2] == "numbers":
-    kin._by_parent = dict
+    kin.by_parent = dict
 found = {one.pid for one in below.members()}
 mine = set(kin.own_children(below.leader))
 say(found == expected, mine <= expected, len(mine) > 1)

@@ -7,24 +7,30 @@ from typing import TYPE_CHECKING
 from turnctl.lazily import names_of
 
 if TYPE_CHECKING:
+    from turnctl.processes.adopted import Adopted
     from turnctl.processes.failed import CommandFailed, CommandTimedOut
     from turnctl.processes.levels import Capabilities, Capability, capabilities
     from turnctl.processes.process import Process
+    from turnctl.processes.spared import Scope
     from turnctl.processes.unowned import Unowned
     from turnctl.processes.upkeep import shutdown
 
 __all__ = [
+    "Adopted",
     "Capabilities",
     "Capability",
     "CommandFailed",
     "CommandTimedOut",
     "Process",
+    "Scope",
     "Unowned",
     "capabilities",
     "shutdown",
 ]
 
 _HOMES = {
+    "Adopted": "turnctl.processes.adopted",
+    "Scope": "turnctl.processes.spared",
     "Capabilities": "turnctl.processes.levels",
     "Capability": "turnctl.processes.levels",
     "capabilities": "turnctl.processes.levels",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import select
 import signal
+from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from turnctl.processes.request import Hold, Steps
     from turnctl.processes.warded import Warded
 
-__all__ = ["BACKUP_S", "MARGIN_S", "ORPHANED_S", "Guarded"]
+__all__ = ["BACKUP_S", "MARGIN_S", "ORPHANED_S", "Guarded", "found_of"]
 
 #: how much later than this side the warden acts on the command's own timeout
 BACKUP_S = 0.5
@@ -69,6 +70,7 @@ class Guarded(Custody):
         self._asked_after: float | None = None
         self._exited_after: float | None = None
         self._facts: dict[str, Any] = {}
+        self._waiting: dict[int, Callable[[Any], object]] = {}
         self.pid = warded.pid
         #: what was to be sent for the terminal, and has not been told of as sent
         self._for_job: list[int] = []
@@ -87,9 +89,10 @@ class Guarded(Custody):
 
     def _on_exited(self, status: int, after: float) -> None:
         self.has_ended, self.returncode, self._exited_after = True, status, after
+        self._tell_waiting()
 
     def _on_leftovers(self, members: list[Any]) -> None:
-        self._left = [_found(member, LEFT_OVER) for member in members]
+        self._left = [found_of(member, LEFT_OVER) for member in members]
 
     def _on_asked(self, cause: str, after: float) -> None:
         self._asked_after = after
@@ -126,13 +129,14 @@ class Guarded(Custody):
 
     def _on_ended(self, facts: dict[str, Any]) -> None:
         self._facts = facts
-        self._survivors = [_found(member, member[5]) for member in facts["survivors"]]
+        self._survivors = [found_of(member, member[5]) for member in facts["survivors"]]
         self.empty_proven = facts["empty"]
         if facts["status"] is not None:
             self.returncode = facts["status"]
         self.has_ended = self.has_ended or self.empty_proven or facts["status"] is not None
         ended = max(0, facts["seen"] - len(self._survivors))
         self.counts = (ended, min(ended, facts.get("killed", 0)))
+        self._tell_waiting()
 
     def _on_lost(self) -> None:
         self.why_unknown = "its warden and the launcher are gone"
@@ -142,6 +146,48 @@ class Guarded(Custody):
     def _give_up(self, reason: str) -> None:
         known = self._left or [Found(Entry(self.pid or 0, 0, 0, 0, "?", 0, self._title.encode()[:15]), reason)]
         self._survivors = [Found(one.entry, reason) for one in known]
+
+    # -- those below the main process ------------------------------------------------------------------------
+
+    def mark(self, ref: int, told: Callable[[Any], object]) -> None:
+        """Have ``told`` called with who lives below the warden now. Any thread; see ``cull``."""
+        self._request(ref, told, self._warded.mark)
+
+    def cull(
+        self, ref: int, spared: list[tuple[int, int]], kill_at: float, signum: int, told: Callable[[Any], object]
+    ) -> None:
+        """Have all but the main process and ``spared`` ended, and ``told`` called with the facts. Any thread.
+
+        Asked again with the same ``ref`` it is ended sooner. ``told`` is called once, on the thread that drives, and
+        must not block; with None where the main process ends first.
+        """
+        steps = steps_until(signum, kill_at - monotonic())
+        self._request(ref, told, self._warded.cull, spared, steps, DRAIN_S)
+
+    def _request(self, ref: int, told: Callable[[Any], object], request: Any, *args: Any) -> None:
+        self._waiting[ref] = told
+        if not self.has_ended:
+            self._ask(request, ref, *args)
+        self._tell_if_over()
+
+    def _tell_if_over(self) -> None:
+        if self.has_ended or self._warded.is_over:  # read after it was stored: who drives may have told the others
+            self._tell_waiting()
+
+    def _on_marked(self, ref: int, identities: list[tuple[int, int]]) -> None:
+        self._answer(ref, identities)
+
+    def _on_culled(self, ref: int, facts: dict[str, Any]) -> None:
+        self._answer(ref, facts)
+
+    def _answer(self, ref: int, what: Any) -> None:
+        told = self._waiting.pop(ref, None)
+        if told is not None:
+            told(what)
+
+    def _tell_waiting(self) -> None:
+        for ref in list(self._waiting):
+            self._answer(ref, None)
 
     # -- while it runs ---------------------------------------------------------------------------------------
 
@@ -205,6 +251,7 @@ class Guarded(Custody):
 
     def finish(self) -> None:
         self._warded.close()
+        self._tell_waiting()
 
     def undo(self) -> None:
         warded = self._warded
@@ -229,7 +276,7 @@ def steps_until(signum: int, seconds: float) -> Steps:
     return ((signum, seconds),) if seconds > 0 else ()
 
 
-def _found(member: tuple[int, int, int, str, bytes, str], reason: str) -> Found:
+def found_of(member: tuple[int, int, int, str, bytes, str], reason: str) -> Found:
     pid, start, _, state, comm, _ = member
     return Found(Entry(pid, 0, 0, 0, state, start, comm), reason)
 

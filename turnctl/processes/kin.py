@@ -22,7 +22,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-__all__ = ["Member", "children_of", "describe", "is_dead", "own_children", "read_member", "send", "walk"]
+__all__ = [
+    "Member",
+    "by_parent",
+    "children_of",
+    "describe",
+    "is_dead",
+    "own_children",
+    "read_member",
+    "send",
+    "walk",
+    "walk_from",
+]
 
 #: numbers that are asked about, where nothing else tells who our children are
 MOST_PROBED = 4 * 1024 * 1024
@@ -169,7 +180,7 @@ def _probed(since: int) -> list[int]:
     return found
 
 
-def _by_parent() -> dict[int, list[int]]:
+def by_parent() -> dict[int, list[int]]:
     """The children of everybody, read from the whole table: for kernels that keep no lists."""
     found: dict[int, list[int]] = {}
     try:
@@ -190,8 +201,14 @@ def walk(children: "Iterable[int]", spared: "Container[int]" = ()) -> list[Membe
     A process that is born or moves meanwhile may be missing: the walk finds whom to signal, it proves nothing.
     """
     me = os.getpid()
+    return walk_from([(pid, me) for pid in children if pid not in spared])
+
+
+def walk_from(pairs: "Iterable[tuple[int, int]]", spared: "Container[int]" = ()) -> list[Member]:
+    """The same from these processes on, each given with its parent; who is ``spared`` is so with all below."""
+    me = os.getpid()
     table: dict[int, list[int]] | None = None
-    queue = [(pid, me) for pid in children if pid not in spared]
+    queue = list(pairs)
     seen = {pid for pid, _ in queue}
     found = []
     for pid, parent in queue:
@@ -204,9 +221,9 @@ def walk(children: "Iterable[int]", spared: "Container[int]" = ()) -> list[Membe
             found.append(member)
         below = children_of(member)
         if below is None:
-            table = _by_parent() if table is None else table
+            table = by_parent() if table is None else table
             below = table.get(pid, [])
-        queue += [(one, pid) for one in below if one not in seen]
+        queue += [(one, pid) for one in below if one not in seen and one not in spared]
         seen.update(below)
     return found
 

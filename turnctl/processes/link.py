@@ -9,9 +9,11 @@ Kinds
   host to launcher   warden(number) with the warden's end of a new socket · shutdown
   launcher to host   ready(version, pid) · leaving
   host to warden     run(request) with descriptors · stop(steps, cause) · hurry(seconds) · deadline(seconds) ·
-                     leftovers(policy) · signal(number, scope) · kin; all but run begin with the request's number
+                     leftovers(policy) · signal(number, scope) · kin · mark(ref) · cull(ref, spared, steps, drain);
+                     all but run begin with the request's number
   warden to host     started(pid, start) · failed(errno, what) · stopped(signal) · continued · exited(status, after) ·
-                     leftovers(members) · asked(cause, after) · signals(list) · kin(members) · ended(facts) · leaving
+                     leftovers(members) · asked(cause, after) · signals(list) · kin(members) · marked(ref, identities) ·
+                     culled(ref, facts) · ended(facts) · leaving
   launcher, in place of a warden that died    unstarted · killed(signal) · ended(facts)
 
 A kind that is not known is passed over, so a newer side may say more. Spans are seconds; points in time are seconds
@@ -29,7 +31,9 @@ import _socket
 import marshal
 import os
 from errno import EAGAIN, ECONNRESET, EINTR, EMFILE, EMSGSIZE, ENOBUFS, EPIPE
+from select import POLLOUT, poll
 from sys import byteorder
+from time import monotonic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -190,6 +194,15 @@ class Line:
                 self.is_broken = True
                 return
             del self._waiting[0]
+
+    def part(self, within_s: float) -> None:
+        """Bring the last messages to a host that may be slow to read, bounded."""
+        until = monotonic() + within_s
+        room = poll()
+        room.register(self.fileno(), POLLOUT)
+        while self.is_waiting and monotonic() < until:
+            room.poll(int((until - monotonic()) * 1000) + 1)
+            self.flush()
 
     def receive(self) -> "tuple[Message, tuple[int, ...]] | None":
         """As ``receive``; what was sent before the end is read before it."""

@@ -138,6 +138,14 @@ class Warded:
         """Ask for a ``kin`` message: who lives of the command now."""
         self._send("kin")
 
+    def mark(self, ref: int) -> None:
+        """Ask for a ``marked`` message: who lives below the warden now, as pid and start."""
+        self._send("mark", ref)
+
+    def cull(self, ref: int, spared: list[tuple[int, int]], steps: Steps, drain_s: float) -> None:
+        """Begin to end all but the main process and ``spared``, told by ``culled``; sooner, if it was begun before."""
+        self._send("cull", ref, spared, plain(steps), float(drain_s))
+
     def _send(self, *message: Any) -> None:
         sock = self._sock
         for _ in range(2):

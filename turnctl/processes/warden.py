@@ -19,10 +19,11 @@ Every phase ends: asking by the steps, killing by ``drain`` seconds after the fi
 
 import os
 from _socket import socket
-from select import POLLIN, POLLOUT, poll
+from select import POLLIN, POLLOUT
 from time import monotonic
 
 from turnctl.processes.birth import NotStarted
+from turnctl.processes.culls import Culls
 from turnctl.processes.holds import begin
 from turnctl.processes.kernel import adopt_orphans, failpoint, hear_children, rename
 from turnctl.processes.link import Broken, Line
@@ -70,6 +71,7 @@ class Warden:
         self._deadline: float | None = None
         self._settle_at: float | None = None
         self._unheard = Unheard()
+        self._culls = Culls(self._line)
         self._policy = "end"
         self._is_odd = False
         self._has_told_exit = False
@@ -102,7 +104,7 @@ class Warden:
     def _next_at(self) -> float | None:
         if self._request is None:
             return self._idle_at
-        times = [self._unheard.next_at()]
+        times = [self._unheard.next_at(), self._culls.next_at()]
         if self._ladder is not None:
             times.append(self._ladder.next_at(self._request["drain"]))
         else:
@@ -112,18 +114,9 @@ class Warden:
     def _leave(self, status: int) -> None:
         if status == GONE_CLEAN and not self._lost and not self._is_odd:
             self._line.send("leaving")
-        self._part()
+        self._line.part(PARTING_S)
         failpoint("warden-leaving")
         self._status = status
-
-    def _part(self) -> None:
-        """Bring the last messages to a host that may be slow to read, bounded."""
-        until = monotonic() + PARTING_S
-        room = poll()
-        room.register(self._line.fileno(), POLLOUT)
-        while self._line.is_waiting and monotonic() < until:
-            room.poll(int((until - monotonic()) * 1000) + 1)
-            self._line.flush()
 
     # -- what is heard -------------------------------------------------------------------------------------------------
 
@@ -208,6 +201,8 @@ class Warden:
             self._tell_sent()
         elif kind == "kin":
             self._line.send("kin", self._below.describe("running"))
+        elif kind in ("mark", "cull"):
+            self._culls.obey(kind, rest, self._below, self._began)
 
     # -- one command ---------------------------------------------------------------------------------------------------
 
@@ -289,6 +284,7 @@ class Warden:
             self._begin(self._request["steps"], cause)
             if presses > 1 and self._ladder is not None:
                 self._ladder.shorten(now)
+        self._culls.step(now, is_ending=self._ladder is not None)
         if self._ladder is not None:
             self._climb(now)
         elif self._settle_at is not None and now >= self._settle_at:
@@ -380,6 +376,7 @@ class Warden:
         self._watch.remove(below.fd)
         below.close()
         self._line.send("ended", facts)
+        self._culls.clear()
         self._watch.remove(self._unheard.fd)
         self._unheard.close()
         self._request = self._ladder = self._deadline = self._settle_at = None
