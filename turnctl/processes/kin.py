@@ -231,8 +231,11 @@ def walk_from(pairs: "Iterable[tuple[int, int]]", spared: "Container[int]" = ())
 # -- reaching them -----------------------------------------------------------------------------------------------------
 
 
-def send(member: Member, signum: int) -> int:
-    """Send to one process, if it still is one of ours; 0, or the errno of why it was not sent. ESRCH: it is gone."""
+def send(member: Member, signum: int, heir: int = 0) -> int:
+    """Send to one process, if it still is one of ours; 0, or the errno of why it was not sent. ESRCH: it is gone.
+
+    ``heir`` is who becomes the parent of orphans, if not this process.
+    """
     me = os.getpid()
     if member.pid in (0, 1, me):
         return _ESRCH
@@ -246,7 +249,7 @@ def send(member: Member, signum: int) -> int:
             if now is not None and now.ppid == me and now.start == member.start:
                 os.kill(member.pid, signum)  # orphaned meanwhile: our child by now
                 return 0
-            if now is None or now.ppid != member.ppid or now.start != member.start:
+            if now is None or now.ppid not in (member.ppid, heir or me) or now.start != member.start:
                 return _ESRCH
             if fd is None:
                 os.kill(member.pid, signum)

@@ -43,7 +43,7 @@ class Nested(Below):
 
     def __init__(self, init: int, leader: int, line: link.Line, details: "dict[str, Any]") -> None:
         super().__init__(init)
-        self.init = init
+        self.init = self._heir = init
         self.leader = leader
         self.line = line
         self.details = details
