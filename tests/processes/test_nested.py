@@ -74,6 +74,18 @@ def test_leader_cannot_reach_its_warden() -> None:
     assert [] == alive(mark)
 
 
+def test_orphan_of_the_moment_is_asked() -> None:
+    """A member that loses its parent to the same signal is asked all the same, and has its grace."""
+    inner = "trap 'echo asked; exit' TERM; echo ready; while :; do sleep 0.02; done"
+    for _ in range(3):
+        with Command(["sh", "-c", f'setsid sh -c "{inner}" & wait'], **IN_NAMESPACE) as command:
+            command.line()
+            command.warded.stop(((TERM, 8.0),))
+            facts = command.ended()
+
+            assert (-TERM, 0, b"asked\n") == (facts["status"], facts["killed"], command.all_output())
+
+
 def test_leftover_is_named_and_ended() -> None:
     """What a command leaves behind is told by the number that it has outside, and ends when asked."""
     mark = tag()

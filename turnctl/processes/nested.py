@@ -22,7 +22,7 @@ from time import monotonic
 from turnctl.processes import link, nsinit
 from turnctl.processes.birth import NotStarted
 from turnctl.processes.kernel import SIGKILL, failpoint
-from turnctl.processes.kin import Member, describe, own_children, walk
+from turnctl.processes.kin import Member, describe, own_children, send, walk
 from turnctl.processes.sweep import Below
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ class Nested(Below):
 
     def __init__(self, init: int, leader: int, line: link.Line, details: "dict[str, Any]") -> None:
         super().__init__(init)
-        self.init = self._heir = init
+        self.init = init
         self.leader = leader
         self.line = line
         self.details = details
@@ -132,6 +132,12 @@ class Nested(Below):
             return False
         self._note(signum, scope, self.leader)
         return True
+
+    def _send(self, member: Member, signum: int) -> int:
+        errno = send(member, signum, self.init)
+        if errno == 0:
+            self._note(signum, "process", member.pid)
+        return errno
 
     def sweep(self, wake: int) -> None:  # noqa: ARG002 - nothing has to be waited for
         now = monotonic()

@@ -54,8 +54,6 @@ class Below:
         #: what is worth telling of the way in which the command is held
         self.details: dict[str, Any] = {}
         self._since = since
-        #: who inherits the orphans, if not this process
-        self._heir = 0
         self._spared = spared
         self._has_swept = False
 
@@ -179,7 +177,7 @@ class Below:
         return True
 
     def _send(self, member: Member, signum: int) -> int:
-        errno = send(member, signum, self._heir)
+        errno = send(member, signum)
         if errno == 0:
             self._note(signum, "process", member.pid)
         return errno
