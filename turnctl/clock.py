@@ -21,6 +21,7 @@ __all__ = [
     "Clock",
     "block",
     "format_duration",
+    "is_real",
     "keepers",
     "monotonic",
     "own_threads",
@@ -73,6 +74,11 @@ _wall: Callable[[], float] = time.time
 def monotonic() -> float:
     """Seconds that never go back: for deadlines and spans."""
     return _monotonic()
+
+
+def is_real() -> bool:
+    """Whether the clock in use is the system's own, which other processes go by as well."""
+    return _monotonic is time.monotonic
 
 
 def wall() -> float:

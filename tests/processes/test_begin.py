@@ -160,8 +160,10 @@ def test_killed_launcher_ends_the_command(owner: FakeTurn, gate: Gate) -> None:
 def test_killed_together_nothing_is_claimed(owner: FakeTurn, gate: Gate) -> None:
     """Warden and launcher killed at one moment: the command may live, and is named as left."""
     tag = nap()
-    call = Background(lambda: run(owner, f"echo $$ > {gate}; exec {tag}", shell=True))
+    started: list[int] = []
+    call = Background(lambda: run(owner, f"echo $$ > {gate}; exec {tag}", shell=True, on_start=started.append))
     pid = int(gate.wait())
+    assert until(lambda: started)  # the command may be ahead of the news of its start
     warden = parent_of(pid)
     launcher = parent_of(warden)
     os.kill(launcher, signal.SIGSTOP)

@@ -43,6 +43,9 @@ class FakeTurn:
     def kill_at(self) -> float | None:
         return min(self._kill_ats, default=None)
 
+    def due_at(self) -> float | None:
+        return None
+
     def held_until(self) -> float | None:
         return self.held if self.held is not None and time.monotonic() < self.held else None
 

@@ -49,6 +49,8 @@ class Account:
         self._sent_before_leftovers = 0
         self.notes: list[str] = []
         self.output_held = False
+        self.asked_after_s: float | None = None
+        self.learned_after_s: float | None = None
 
     @property
     def was_ended(self) -> bool:
@@ -58,6 +60,8 @@ class Account:
     def sent(self, signum: int, reached: list[Reached]) -> None:
         """Note who a signal was sent to."""
         after = monotonic() - self.started_at
+        if self.asked_after_s is None:
+            self.asked_after_s = after
         name = name_of(signum)
         self.signals += [SignalSent(name, after, scope, pid) for scope, pid in reached]
 
@@ -81,6 +85,10 @@ class Account:
             return "survived"
         is_ended = self.was_for_leftovers or len(self.signals) > self._sent_before_leftovers
         return "ended" if is_ended else "gone"
+
+    def learned(self) -> None:
+        """Note that this program has only now heard of the ending that others have begun."""
+        self.learned_after_s = monotonic() - self.started_at
 
     def note(self, text: str) -> None:
         if text not in self.notes:
@@ -136,6 +144,8 @@ class Account:
             output_held=self.output_held,
             cuts=self._consumers.cuts(),
             tee_lost=self._consumers.tee_lost,
+            asked_after_s=self.asked_after_s,
+            learned_after_s=self.learned_after_s,
             duration_s=until - self.started_at,
             notes=tuple(notes),
         )

@@ -16,8 +16,9 @@ from turnctl.processes import launch
 from turnctl.processes.account import Account
 from turnctl.processes.custody import Custody
 from turnctl.processes.delegated import own_folder
+from turnctl.processes.foresight import BACKUP_S, Foresight, lent
 from turnctl.processes.grouped import Grouped
-from turnctl.processes.guarded import BACKUP_S, ORPHANED_S, Guarded, steps_until
+from turnctl.processes.guarded import ORPHANED_S, Guarded, steps_until
 from turnctl.processes.job import Job
 from turnctl.processes.ladder import DRAIN_S
 from turnctl.processes.link import MOST_DESCRIPTORS
@@ -37,7 +38,9 @@ _RESERVED = 8
 _refused: tuple[float, str] | None = None
 
 
-def begin(spec: Spec, account: Account, pipes: Pipes, wake: Callable[[], None], grace_s: float) -> Custody:
+def begin(
+    spec: Spec, account: Account, pipes: Pipes, wake: Callable[[], None], grace_s: float, foresight: Foresight
+) -> Custody:
     """Start it. Raises what ``subprocess.Popen`` raises, and ``ContainmentUnavailable``; then nothing was started.
 
     Blocks until it has been loaded, which a hung file system can delay.
@@ -52,7 +55,7 @@ def begin(spec: Spec, account: Account, pipes: Pipes, wake: Callable[[], None], 
         why_not = _why_not(spec)
         if why_not is None:
             try:
-                return _guarded(spec, account, pipes, grace_s, holder)
+                return _guarded(spec, account, pipes, grace_s, holder, foresight)
             except launch.Uncontained as error:
                 missing.append(explain(error.step, error.errno or 0))
                 continue
@@ -96,10 +99,14 @@ def _why_not(spec: Spec) -> str | None:
     return None
 
 
-def _guarded(spec: Spec, account: Account, pipes: Pipes, grace_s: float, hold: launch.Hold) -> Custody:
+def _guarded(
+    spec: Spec, account: Account, pipes: Pipes, grace_s: float, hold: launch.Hold, foresight: Foresight
+) -> Custody:
     for last in range(_TRIES):
         try:
-            return Guarded(launch.start(_request(spec, pipes, grace_s, hold)), spec, account, hold)
+            with lent(foresight) as ear:
+                request = _request(spec, pipes, grace_s, hold, foresight, ear)
+                return Guarded(launch.start(request), spec, account, foresight, hold)
         except OSError as error:
             # what was to be handed on may have been closed by another thread since it was listed
             if error.errno != EBADF or spec.close_fds or last == _TRIES - 1:
@@ -107,7 +114,9 @@ def _guarded(spec: Spec, account: Account, pipes: Pipes, grace_s: float, hold: l
     raise AssertionError("unreachable")
 
 
-def _request(spec: Spec, pipes: Pipes, grace_s: float, hold: launch.Hold) -> launch.Request:
+def _request(
+    spec: Spec, pipes: Pipes, grace_s: float, hold: launch.Hold, foresight: Foresight, ear: int
+) -> launch.Request:
     folder = own_folder() if hold == "cgroup" else ""
     if hold == "cgroup" and not folder:
         raise launch.Uncontained(ENOENT, "cgroup:none")
@@ -138,6 +147,8 @@ def _request(spec: Spec, pipes: Pipes, grace_s: float, hold: launch.Hold) -> lau
         hold=hold,
         folder=folder,
         leftovers="end" if spec.leftovers == "detach" else spec.leftovers,
+        due_s=foresight.due_s,
+        unheard=None if ear < 0 else (ear, foresight.numbers),
     )
 
 

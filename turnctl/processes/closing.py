@@ -100,6 +100,7 @@ class Closing(Movable):
                 self.account.note(f"its leftovers could not be detached, and stay with this turn: {why}")
                 if not self._keeps_leftovers:
                     return self._begin_ending(now, "leftovers")
+        self.foresee_anew()  # nobody waits for it here any more
         self._tell()
         return None
 

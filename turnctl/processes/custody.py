@@ -14,6 +14,7 @@ from turnctl.processes.table import Entry, started_at
 from turnctl.records.process import Survivor
 
 if TYPE_CHECKING:
+    from turnctl.processes.foresight import Foresight
     from turnctl.processes.output import Pump
     from turnctl.records.process import Holder
 
@@ -70,6 +71,10 @@ class Custody:
     def look_at(self, now: float) -> float | None:  # noqa: ARG002 - most need no clock
         """When to look again by the clock while it runs."""
         return None
+
+    def foresee(self, foresight: Foresight) -> bool:  # noqa: ARG002 - most cannot
+        """Have it ended by this also where this program cannot tell of it; whether that was news. Any thread."""
+        return False
 
     def leftovers(self) -> list[Found] | None:
         """Who lives on after the main process has ended by itself; None while that is not known yet."""

@@ -1,14 +1,21 @@
 """What is wanted of a command that runs: whether it is to be ended, by when, and when to look again.
 
 Read by the loop that supervises it, each time anew. Three ask: the owner's stop, those who hold the command, and its
-own grace. Nothing here blocks or changes anything.
+own grace. Nothing here blocks, or changes anything but what a
+warden is told ahead.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from turnctl.processes.drive import Driven
+from turnctl.processes.foresight import Foresight, foresee
 from turnctl.processes.spec import Spec
 from turnctl.tokens.activities import Owner
+
+if TYPE_CHECKING:
+    from turnctl.processes.custody import Custody
 
 __all__ = ["Demanded"]
 
@@ -21,6 +28,9 @@ class Demanded(Driven):
         self.spec = spec
         self._owner = owner
         self._asked_at = 0.0
+        self._custody: Custody | None = None
+        #: whether the frame that started it waits for it
+        self._is_waited_for = True
 
     @property
     def grace_s(self) -> float:
@@ -48,6 +58,23 @@ class Demanded(Driven):
 
     def _on_bell(self) -> None:
         """Something about the owner's stop has changed. Runs on the owner's bridge thread."""
-        self.wake()
+        self.foresee_anew()
         if self.phase == "left" and self._owner.stop_wanted():
             self.ask()
+
+    # -- what its warden is told ahead -----------------------------------------------------------------------
+
+    def _foresee(self) -> Foresight:
+        return foresee(self._owner, is_here=self._is_waited_for and self.phase != "left")
+
+    def _tell_foreseen(self) -> None:
+        custody = self._custody
+        # another thread may be telling what it saw before: the last to tell looks again
+        while custody is not None and custody.foresee(self._foresee()):
+            pass
+
+    def foresee_anew(self) -> None:
+        """What stops it may have changed: have its warden told. Any thread."""
+        self.wake()
+        if self.phase == "left":  # nobody drives
+            self._tell_foreseen()

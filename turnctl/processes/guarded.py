@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from turnctl import points
 from turnctl.processes.account import Account
 from turnctl.processes.custody import LEFT_OVER, Custody, Found
+from turnctl.processes.foresight import Foresight, lent
 from turnctl.processes.job import Job
 from turnctl.processes.ladder import DRAIN_S
 from turnctl.processes.signames import name_of
@@ -32,10 +33,8 @@ if TYPE_CHECKING:
     from turnctl.processes.request import Hold, Steps
     from turnctl.processes.warded import Warded
 
-__all__ = ["BACKUP_S", "MARGIN_S", "ORPHANED_S", "Guarded", "found_of"]
+__all__ = ["MARGIN_S", "ORPHANED_S", "Guarded", "found_of"]
 
-#: how much later than this side the warden acts on the command's own timeout
-BACKUP_S = 0.5
 #: what a command has at most to end by itself when this process, or its launcher, is gone
 ORPHANED_S = 1.0
 #: beyond grace and drain, for the warden to say how it ended
@@ -43,6 +42,8 @@ MARGIN_S = 2.0
 NO_PROC = "its /proc lists the processes outside, not its own: this machine refuses another one"
 _KILL, _CONT = int(signal.SIGKILL), int(signal.SIGCONT)
 _CAUSES = {
+    "signal": "a signal had come that this program did not read in time",
+    "deadline": "the deadline of its turn had passed, and this program did not say so in time",
     "host": "its warden took this program to be gone",
     "owner": "its warden had lost its connection to this program",
     "launcher": "its launcher was gone, which another process must have ended",
@@ -53,7 +54,9 @@ _CAUSES = {
 class Guarded(Custody):
     """The way with a warden."""
 
-    def __init__(self, warded: Warded, spec: Spec, account: Account, held_by: Hold = "warden") -> None:
+    def __init__(
+        self, warded: Warded, spec: Spec, account: Account, foresight: Foresight, held_by: Hold = "warden"
+    ) -> None:
         super().__init__()
         self.held_by = held_by
         if held_by != "warden":
@@ -71,6 +74,7 @@ class Guarded(Custody):
         self._exited_after: float | None = None
         self._facts: dict[str, Any] = {}
         self._waiting: dict[int, Callable[[Any], object]] = {}
+        self._foresight = foresight
         self.pid = warded.pid
         #: what was to be sent for the terminal, and has not been told of as sent
         self._for_job: list[int] = []
@@ -95,11 +99,13 @@ class Guarded(Custody):
         self._left = [found_of(member, LEFT_OVER) for member in members]
 
     def _on_asked(self, cause: str, after: float) -> None:
-        self._asked_after = after
+        self._asked_after = self._account.asked_after_s = after
         if self._kill_at is None:
             self.began_by_itself = cause
             if cause in _CAUSES:
                 self._account.note(f"it was ended because {_CAUSES[cause]}")
+            if cause in ("signal", "deadline"):
+                self._account.learned()
 
     def _on_stopped(self, signum: int) -> None:
         # what was told before the warden has sent our CONT is of a stop that is over
@@ -206,6 +212,14 @@ class Guarded(Custody):
     def look(self) -> bool:
         self._hear()
         return self.has_ended
+
+    def foresee(self, foresight: Foresight) -> bool:
+        old, self._foresight = self._foresight, foresight
+        is_news = foresight != old and not self._warded.is_over
+        if is_news:
+            with lent(foresight) as ear:
+                self._ask(self._warded.unheard, foresight.due_s, foresight.numbers, ear)
+        return is_news
 
     def leftovers(self) -> list[Found] | None:
         if self._warded.is_over:

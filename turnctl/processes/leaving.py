@@ -29,7 +29,7 @@ from turnctl.processes.ladder import DRAIN_S
 if TYPE_CHECKING:
     from turnctl.processes.supervise import Supervision
 
-__all__ = ["GRACE_S", "enter", "leave"]
+__all__ = ["GRACE_S", "enter", "everybody", "leave"]
 
 #: what a command has at most to end by itself when the program ends
 GRACE_S = 2.0
@@ -59,11 +59,16 @@ def leave(supervision: Supervision) -> None:
     _there.pop(supervision, None)
 
 
+def everybody() -> list[Supervision]:
+    """Those that are there now."""
+    return [one for one in list(_there) if not one.is_foreign]
+
+
 def end_all() -> None:
     """End what is there: ask, a short grace, KILL. Never raises."""
     global _is_ending
     _is_ending = True
-    found = [one for one in list(_there) if not one.is_foreign]
+    found = everybody()
     for limit in (GRACE_S, 0.0):
         try:
             _end(found, limit)

@@ -9,8 +9,8 @@ Kinds
   host to launcher   warden(number) with the warden's end of a new socket · shutdown
   launcher to host   ready(version, pid) · leaving
   host to warden     run(request) with descriptors · stop(steps, cause) · hurry(seconds) · deadline(seconds) ·
-                     leftovers(policy) · signal(number, scope) · kin · mark(ref) · cull(ref, spared, steps, drain);
-                     all but run begin with the request's number
+                     leftovers(policy) · signal(number, scope) · unheard(seconds, signals) with the ear · kin ·
+                     mark(ref) · cull(ref, spared, steps, drain); all but run begin with the request's number
   warden to host     started(pid, start) · failed(errno, what) · stopped(signal) · continued · exited(status, after) ·
                      leftovers(members) · asked(cause, after) · signals(list) · kin(members) · marked(ref, identities) ·
                      culled(ref, facts) · ended(facts) · leaving
@@ -24,7 +24,7 @@ Invariants
   K2  A request that nobody has read when its reader is gone was not begun: the kernel then tells the sender
       ECONNRESET, once and before what is still to be read, or the launcher says ``unstarted``.
   K3  Descriptors arrive closed on exec.
-  K4  ``Line.send`` never blocks: what does not fit waits in memory, bounded, for ``flush``.
+  K4  ``Line.send`` never blocks: what does not fit waits in memory, bounded, for ``flush``, at the end for ``part``.
 """
 
 import _socket
@@ -196,7 +196,7 @@ class Line:
             del self._waiting[0]
 
     def part(self, within_s: float) -> None:
-        """Bring the last messages to a host that may be slow to read, bounded."""
+        """Bring the last messages to a side that may be slow to read. Blocks for so long at most."""
         until = monotonic() + within_s
         room = poll()
         room.register(self.fileno(), POLLOUT)

@@ -235,6 +235,7 @@ class Movable(Demanded):
                 self._asked = True
         move.accept()
         undo()
+        self._tell_foreseen()
         return True
 
     def _why_not(self, move: Move) -> str:

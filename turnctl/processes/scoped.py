@@ -19,11 +19,12 @@ from turnctl.processes.unowned import Unowned
 from turnctl.tokens import registry
 from turnctl.tokens.activities import Activity, Owned, Owner
 from turnctl.tokens.current import current_token
+from turnctl.tokens.due import due_at
 from turnctl.tokens.shielding import shielded_until
 from turnctl.tokens.token import CancelToken
 from turnctl.tokens.turn import TurnCore
 
-__all__ = ["Scoped", "scoped", "watching"]
+__all__ = ["Scoped", "scoped", "unscoped", "watching"]
 
 
 def scoped(owner: Owner) -> Owner:
@@ -39,6 +40,11 @@ def scoped(owner: Owner) -> Owner:
     else:
         is_its_own = isinstance(owner, Unowned) and registry.enclosing(token) is None
     return Scoped(owner, token) if is_its_own else owner
+
+
+def unscoped(owner: Owner) -> Owner:
+    """The owner without what only a frame has to obey."""
+    return owner._owner if isinstance(owner, Scoped) else owner
 
 
 @contextmanager
@@ -91,6 +97,11 @@ class Scoped:
         # a shield of the token's holds back what comes to this frame by it, a stop of the turn too; a closed token
         # takes no part any more
         return self._owner.held_until() if self._is_closed else shielded_until(self._token)
+
+    def due_at(self) -> float | None:
+        """The nearer of the owner's and the token's."""
+        ends = [self._owner.due_at(), None if self._is_closed else due_at(self._token)]
+        return min([at for at in ends if at is not None], default=None)
 
     def watch(self, fn: Callable[[], None]) -> Callable[[], None]:
         undo_owners = self._owner.watch(fn)

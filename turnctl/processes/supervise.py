@@ -46,6 +46,8 @@ __all__ = ["Supervision"]
 
 SILENCE_S = 0.2
 DRAINING_S = 1.0
+#: how long a command that was ended for its owner waits until the owner knows of its stop
+HEARING_S = 1.0
 #: what leftovers may add to the output after the main process has ended
 DRAINING_BYTES = 8 * 1024 * 1024
 
@@ -78,7 +80,6 @@ class Supervision(Closing):
         self._exited_at = 0.0
         self._taken_at_exit = 0
         self._there: list[Found] = []
-        self._custody: Custody | None = None
 
     # -- starting --------------------------------------------------------------------------------------------
 
@@ -92,6 +93,7 @@ class Supervision(Closing):
 
     def launch(self) -> None:
         """Start the command on this thread and supervise it on one of its own."""
+        self._is_waited_for = False
         self._drive_here(self._start)
         try:
             with needing_threads(self.name):
@@ -159,7 +161,7 @@ class Supervision(Closing):
         self._unless_struck(lambda: self._announce(quiet))
 
     def _hold(self, pipes: Pipes, wakeup: Wakeup) -> Custody:
-        return begin(self.spec, self.account, pipes, wakeup.ring, self.grace_s)
+        return begin(self.spec, self.account, pipes, wakeup.ring, self.grace_s, self._foresee())
 
     def _refuse_if_stopped(self) -> None:
         if self._is_stop_wanted():
@@ -223,6 +225,7 @@ class Supervision(Closing):
             for fd in self._pump.wait(until, full_too=self.phase == "draining"):
                 if fd == wakeup.fd:
                     wakeup.clear()
+                    self._tell_foreseen()
                     self._tell()
                 if self.account.ended_at is None:
                     self._held.notice(None if fd == wakeup.fd else fd, self._pump)
@@ -249,15 +252,16 @@ class Supervision(Closing):
         if ended:
             points.reach("processes.exit.observed")
         wanted = self._is_stop_wanted()
+        ahead = custody.began_by_itself in ("signal", "deadline")  # the owner's stop, before the owner knew
         timed_out = self._deadline is not None and now >= self._deadline and not ended
         timed_out = timed_out or custody.began_by_itself == "timeout"
         is_idle = not (ended or wanted or timed_out) and self._consumers.idle.has_passed(self._pump)
         if wanted or timed_out or is_idle or custody.began_by_itself:
             self.interrupted = wanted
-            self.account.stopped = wanted and not ended
+            self.account.stopped = ahead or (wanted and not ended)  # the order of ahead is looked at in the end
             self.account.timed_out = timed_out or is_idle
             self.account.was_idle = is_idle
-            return self._begin_ending(now, "stop" if wanted else "timeout")
+            return self._begin_ending(now, "stop" if wanted or ahead else "timeout")
         if ended:
             self.phase = "draining"
             self._exited_at = monotonic()
@@ -329,8 +333,11 @@ class Supervision(Closing):
         custody = self._held
         if not self.interrupted and self._is_stop_wanted():
             self.interrupted = True
-            self.account.stopped = not custody.look()
+            self.account.stopped = self.account.stopped or not custody.look()
         until = custody.go_on(self._kill_at(), self._pump)
+        if until is None and custody.began_by_itself in ("signal", "deadline") and not self.interrupted:
+            # the owner is about to hear of what has ended its command
+            until = self._asked_at + HEARING_S if monotonic() < self._asked_at + HEARING_S else None
         if until is not None:
             return self._sooner(until)
         if not custody.was_asked_in_time():

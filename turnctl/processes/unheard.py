@@ -42,15 +42,24 @@ class Unheard:
         return -1 if self._edges is None else self._edges.fileno()
 
     def expect(self, due_at: "float | None", numbers: tuple[int, ...], fd: int, now: float) -> None:
-        """Replace what is expected. A copy is made of ``fd``; -1 is for the one that is there already."""
-        self.due_at = due_at
-        self._numbers = numbers
+        """Replace what is expected. A copy is made of ``fd``; -1 is for the one that is there already.
+
+        Raises ``OSError`` where ``fd`` is no socket, or there are too many descriptors; then nothing has changed.
+        """
         if fd >= 0:
+            copy = os.dup(fd)
+            try:
+                ear = socket(fileno=copy)
+            except OSError:
+                os.close(copy)
+                raise
             self.close()
+            self._socket = ear
             # edges, since what is not read would have the loop spin
             self._edges = epoll()
-            self._socket = socket(fileno=os.dup(fd))
-            self._edges.register(self._socket.fileno(), EPOLLIN | EPOLLET)
+            self._edges.register(ear.fileno(), EPOLLIN | EPOLLET)
+        self.due_at = due_at
+        self._numbers = numbers
         self.look_at = now + HOLD_OFF_S if numbers else None  # something may have come before
 
     def on_edge(self, now: float) -> None:

@@ -24,6 +24,9 @@ class Unowned:
     def held_until(self) -> float | None:
         return None
 
+    def due_at(self) -> float | None:
+        return None
+
     def watch(self, fn: Callable[[], None]) -> Callable[[], None]:  # noqa: ARG002 - there is nothing to tell
         return _nothing
 

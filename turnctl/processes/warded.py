@@ -126,6 +126,10 @@ class Warded:
         """Replace the time at which the ladder begins by itself; None for never."""
         self._send("deadline", within_s)
 
+    def unheard(self, due_s: float | None, numbers: tuple[int, ...], ear: int) -> None:
+        """Replace what it is to obey although this process does not tell of it (``processes.unheard``)."""
+        self._send("unheard", due_s, numbers, fds=() if ear < 0 else (ear,))
+
     def leftovers(self, policy: Leftovers) -> None:
         """Replace the policy for what the command leaves behind; acts at once if it has been told of."""
         self._send("leftovers", policy)
@@ -146,13 +150,13 @@ class Warded:
         """Begin to end all but the main process and ``spared``, told by ``culled``; sooner, if it was begun before."""
         self._send("cull", ref, spared, plain(steps), float(drain_s))
 
-    def _send(self, *message: Any) -> None:
+    def _send(self, *message: Any, fds: tuple[int, ...] = ()) -> None:
         sock = self._sock
         for _ in range(2):
             if sock.fileno() < 0:
                 return  # closed: nothing of it is left to be asked for
             try:
-                link.send(sock, (message[0], self._number, *message[1:]))
+                link.send(sock, (message[0], self._number, *message[1:]), fds)
                 return
             except BlockingIOError:
                 ready = select.poll()

@@ -237,9 +237,15 @@ class Warden:
     def _expect(self, due_s: "float | None", numbers: tuple[int, ...], fd: int) -> None:
         """What the host may be unable to tell of, from now on."""
         now = monotonic()
+        due_at = None if due_s is None else now + due_s
+        old = self._unheard.fd
+        try:
+            self._unheard.expect(due_at, numbers, fd, now)
+        except OSError:
+            self._unheard.expect(due_at, (), -1, now)  # it has to do without: the host is asked all the same
+            return
         if fd >= 0:
-            self._watch.remove(self._unheard.fd)
-        self._unheard.expect(None if due_s is None else now + due_s, numbers, fd, now)
+            self._watch.remove(old)
         edges = self._unheard.fd
         if edges not in self._watch.then:
             self._watch.add(edges, self._on_edge)

@@ -93,7 +93,9 @@ class ProcessOutcome:
     ends all of it), ``complete`` (all of it is found, and its end is proved) or ``best-effort``; ``held_by`` is what
     held it: ``namespace``, ``cgroup``, ``warden`` or ``group``. ``empty_proven`` is True only where the kernel said
     that no process is left; a scan that found none does not prove it. ``cuts`` says what of the output was not kept,
-    ``tee_lost`` how many bytes of it were not handed on. Times are seconds.
+    ``tee_lost`` how many bytes of it were not handed on. ``asked_after_s`` is when its ending began.
+    ``learned_after_s`` is given where it began without this program, which had not read a signal or was past a deadline
+    and could not say so: when it heard of that. Times are seconds, these two since the start.
     """
 
     pid: int | None
@@ -114,6 +116,8 @@ class ProcessOutcome:
     empty_proven: bool = False
     output_held: bool = False
     duration_s: float = 0.0
+    asked_after_s: float | None = None
+    learned_after_s: float | None = None
     notes: tuple[str, ...] = ()
     timed_out_by: Literal["timeout", "idle"] | None = None
     cuts: tuple[OutputCut, ...] = ()

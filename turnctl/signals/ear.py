@@ -28,6 +28,7 @@ Not promised: that a signal which comes between another thread's fork and its ch
 
 from __future__ import annotations
 
+import _socket
 import os
 import select
 import signal
@@ -91,7 +92,8 @@ class Ear:
 
     def _open(self) -> None:
         try:
-            self._read, self._write = os.pipe()
+            # a socket, in which another process can look for what is not read yet without taking it
+            self._read, self._write = (end.detach() for end in _socket.socketpair())
             os.set_blocking(self._read, False)
             os.set_blocking(self._write, False)
             thread = threading.Thread(target=self._listen, name="turnctl-signals", daemon=True)
@@ -223,6 +225,11 @@ class Ear:
                 self._orders.remove(order)
             except ValueError:
                 pass  # another thread has carried it out as well (N4)
+
+    def lend(self) -> int:
+        """A copy of the reading end, while signals come there first; else -1. For who only looks, and closes it."""
+        with self._lock:  # against the end, which closes it
+            return os.dup(self._read) if self._is_set and self._read >= 0 else -1
 
     # -- the descriptor ---------------------------------------------------------------------------------------
 

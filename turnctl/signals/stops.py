@@ -43,7 +43,7 @@ from turnctl.tokens.frames import may_raise_into
 from turnctl.tokens.shielding import is_shielded
 from turnctl.tokens.turn import TurnCore
 
-__all__ = ["SignalStops", "handle_signals"]
+__all__ = ["SignalStops", "changed", "handle_signals", "lend_unread", "stopped_by"]
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
@@ -55,6 +55,8 @@ _accounting: dict[int, None] = {}
 _counters: dict[str, Iterator[int]] = {}  # by turn id; ``next`` is atomic, so handlers may nest
 _warned: list[None] = []
 _warned_taken: list[None] = []
+#: called on the main thread when other signals, or none, stop a turn from now on
+changed: list[Callable[[], None]] = []
 #: whose handlers do nothing themselves and leave all to who reads the wake-up descriptor
 _DEAF = ("asyncio.unix_events",)
 
@@ -122,6 +124,7 @@ class SignalStops:
             raise
         else:
             _ears[0].rearm()
+            _tell_changed()
 
     @property
     def signals(self) -> tuple[signal.Signals, ...]:
@@ -148,6 +151,7 @@ class SignalStops:
                 registry.on_begin.remove(_look_again)
                 ear.close()
             _counters.clear()
+        _tell_changed()
 
     def __enter__(self) -> Self:
         return self
@@ -241,6 +245,40 @@ def _place(number: int) -> Placed | None:
         if number in stops._before:
             return stops._place(number)
     return None
+
+
+def lend_unread() -> int:
+    """A copy of the socket in which signals wait until this process reads them, to be closed; -1 for none."""
+    try:
+        return _ears[0].lend()
+    except IndexError:
+        return -1
+
+
+def stopped_by(turn_id: str) -> tuple[int, ...]:
+    """The signals that stop the turn, as of now: with each handler and each turn that comes or goes it may change."""
+    turn = registry.live.get(turn_id)
+    if turn is None or not _stack:
+        return ()
+    above = [turn]
+    while above[-1]._inherit and above[-1]._outer is not None:
+        above.append(above[-1]._outer)
+    numbers = dict.fromkeys(number for stops in list(_stack) for number in stops._before)
+    return tuple(int(number) for number in numbers if _reaches(number, above))
+
+
+def _reaches(number: int, turns: list[TurnCore]) -> bool:
+    for stops in reversed(_stack):  # H1
+        if number in stops._before:
+            targets = stops._targets()
+            if targets:
+                return any(turn in targets for turn in turns)
+    return False
+
+
+def _tell_changed() -> None:
+    for tell in changed:
+        tell()
 
 
 def _look_again() -> None:

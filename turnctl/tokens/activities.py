@@ -67,8 +67,11 @@ class Owner(Protocol):
     def held_until(self) -> float | None:
         """Monotonic seconds until which a shield of this context holds the stop back; None if none does."""
 
+    def due_at(self) -> float | None:
+        """Monotonic seconds at which the nearest deadline makes a stop wanted; None for none."""
+
     def watch(self, fn: Callable[[], None]) -> Callable[[], None]:
-        """Call ``fn`` on the turn's bridge thread after each change of the two above; returns its undo.
+        """Call ``fn`` on the turn's bridge thread after each change of those above; returns its undo.
 
         Calls ``fn`` soon if a stop is wanted already. ``fn`` must not block.
         """

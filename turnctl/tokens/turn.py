@@ -26,6 +26,7 @@ from turnctl.tokens.activities import Activities, Activity, Owned
 from turnctl.tokens.adopting import Adopted, adopt, check_event
 from turnctl.tokens.bridge import Bridge
 from turnctl.tokens.deadline import Timer, cancel_at
+from turnctl.tokens.due import due_at
 from turnctl.tokens.entries import new_record
 from turnctl.tokens.event import TurnEvent, release_all
 from turnctl.tokens.ids import check_name, new_turn_id
@@ -252,14 +253,14 @@ class TurnCore:
         old, self._timer = self._timer, None
         if old is not None:
             old.cancel()
-        if at is None or self.is_over:
-            return
-        if at <= monotonic():
-            self._deadline_passed("its deadline had passed")
-            return
-        timer = self._timer = cancel_at(self, at, f"timeout of {max(at - monotonic(), 0):.3g} s passed")
-        if self._over.is_set():  # then read the end: it may not have seen the timer
-            timer.cancel()
+        if at is not None and not self.is_over:
+            if at <= monotonic():
+                self._deadline_passed("its deadline had passed")
+                return
+            timer = self._timer = cancel_at(self, at, f"timeout of {max(at - monotonic(), 0):.3g} s passed")
+            if self._over.is_set():  # then read the end: it may not have seen the timer
+                timer.cancel()
+        self._ring()  # for who has told others when it passes
 
     def _deadline_passed(self, reason: str) -> None:
         at = self.deadline
@@ -329,6 +330,10 @@ class TurnCore:
             elif record.cause == "deadline" and not ends:
                 ends.append(record.at + self.grace_s)
         return min(ends, default=None)
+
+    def due_at(self) -> float | None:
+        """Monotonic seconds at which the nearest deadline stops it: its own, or one of a turn above it."""
+        return due_at(self.token)
 
     def held_until(self) -> float | None:
         """Monotonic seconds until which a shield of this context holds the stop back; None if none does."""
