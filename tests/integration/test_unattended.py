@@ -155,7 +155,7 @@ def test_second_signal_to_a_held_program_kills(held: Held) -> None:
     assert -signal.SIGKILL == held.go_on()["outcome"]["returncode"]
 
 
-@pytest.mark.parametrize("held", [{"timeout": "700ms"}], indirect=True)
+@pytest.mark.parametrize("held", [{"timeout": "2s"}], indirect=True)
 def test_deadline_of_a_stopped_program_ends_its_command(held: Held) -> None:
     """A program that was stopped by SIGSTOP has its command ended by the turn's deadline all the same."""
     held.program.send_signal(signal.SIGSTOP)
@@ -166,7 +166,7 @@ def test_deadline_of_a_stopped_program_ends_its_command(held: Held) -> None:
     assert (True, "cancelled") == (found["outcome"]["stopped"], found["turn"][0])
 
 
-@pytest.mark.parametrize("held", [{"timeout": "700ms", "ignores": True, "grace": "200ms"}], indirect=True)
+@pytest.mark.parametrize("held", [{"timeout": "2s", "ignores": True, "grace": "200ms"}], indirect=True)
 def test_grace_passes_for_a_held_program(held: Held) -> None:
     """Deadline and grace are held outside the program: a command that ignores TERM is killed on time."""
     held.hold()
@@ -175,12 +175,12 @@ def test_grace_passes_for_a_held_program(held: Held) -> None:
     assert -signal.SIGKILL == held.go_on()["outcome"]["returncode"]
 
 
-@pytest.mark.parametrize("held", [{"shield": "1s"}], indirect=True)
+@pytest.mark.parametrize("held", [{"shield": "3s"}], indirect=True)
 def test_shield_holds_an_unread_signal_back(held: Held) -> None:
     """A command that was started under a shield is not ended by a signal that its program has not read."""
     held.hold()
     held.program.send_signal(signal.SIGINT)
-    ended_early = until(held.is_gone, within=0.5)
+    ended_early = until(held.is_gone, within=0.3)
 
     assert not ended_early
     assert "cancelled" == held.go_on()["turn"][0]
