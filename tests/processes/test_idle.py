@@ -7,14 +7,29 @@ import signal
 import subprocess
 import sys
 import threading
+from time import monotonic
+from typing import Any
 
 import pytest
 from commands import FakeTurn, Gate, alive, nap, python, timed
-from standins import Background
+from standins import Background, until
 
 from turnctl.errors import BadArgument, BadDuration, CancelledError
 from turnctl.processes import CommandTimedOut
 from turnctl.processes.command import popen, run
+from turnctl.processes.idle import Idle
+
+
+class Pipes:
+    """What the clock asks of a pump."""
+
+    def __init__(self, waiting: bool = False) -> None:
+        self.taken_at, self.is_held, self.waiting = 0.0, False, waiting
+
+    def look_in(self) -> None:
+        if self.waiting:
+            self.taken_at = monotonic()
+
 
 CHATTY = "import time\nfor n in range(12): print(n, flush=True); time.sleep(0.1)"
 
@@ -143,3 +158,30 @@ def test_wrong_limits_are_refused(owner: FakeTurn, limit: object) -> None:
     """A limit that is no duration above 0 starts nothing."""
     with pytest.raises(BadDuration, match="idle_timeout"):
         run(owner, ["true"], idle_timeout=limit)  # type: ignore[arg-type]
+
+
+# -- the clock ------------------------------------------------------------------------------------------------
+
+
+def test_time_of_a_slow_consumer_does_not_count() -> None:
+    """While a consumer holds the output up there is no end of silence; it is measured anew from when there is room."""
+    pipes: Any = Pipes()
+    idle = Idle(0.05)
+    pipes.is_held = True
+    held = idle.ends_at(pipes), idle.has_passed(pipes)
+    until(lambda: idle._since + 0.1 < monotonic())
+    pipes.is_held = False
+    freed = idle.ends_at(pipes)
+
+    assert (None, False) == held
+    assert freed is not None
+    assert monotonic() + 0.06 > freed > monotonic()
+
+
+def test_pipes_are_looked_into_before_the_end() -> None:
+    """The time alone is not enough: what lies in a pipe by then was written in time."""
+    idle = Idle(0.01)
+    until(lambda: idle._since + 0.02 < monotonic())
+
+    assert not idle.has_passed(Pipes(waiting=True))  # type: ignore[arg-type]
+    assert idle.has_passed(Pipes())  # type: ignore[arg-type]
