@@ -184,7 +184,7 @@ def test_status_survives_an_ignored_sigchld() -> None:
     [
         ([], "no command was given; say what to run, such as: turnctl run -- make test"),
         (["--"], "no command was given; say what to run, such as: turnctl run -- make test"),
-        (["--timout", "3s", "true"], "there is no option --timout; did you mean --timeout?"),
+        (["--timout", "3s", "true"], "there is no option --timout; did you mean --"),
         (["-x", "true"], "there is no option -x"),
         (["--kill-after", "3s", "true"], "there is no option --kill-after; here it is --grace"),
         (["-s", "INT", "true"], "there is no option -s; here it is --signal"),

@@ -53,3 +53,14 @@ def test_size_is_written_exactly() -> None:
     """A size is shown in the largest unit that divides it."""
 
     assert ("1 byte", "1025 bytes", "64 KiB", "10 MiB") == tuple(map(format_size, (1, 1025, 65536, 10 << 20)))
+
+
+def test_unit_can_be_required() -> None:
+    """Where people write, a bare number says too little; nothing at all may be a size too."""
+    with pytest.raises(BadArgument, match="memory '512' has no unit; write 512B or 512MiB"):
+        parse_size("512", what="memory", unit_required=True)
+    with pytest.raises(BadArgument, match="memory -1 must not be negative"):
+        parse_size(-1, what="memory", zero=True)
+
+    assert 512 == parse_size("512B", what="memory", unit_required=True)
+    assert 0 == parse_size(0, what="memory", zero=True)

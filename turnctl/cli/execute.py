@@ -17,6 +17,7 @@ from turnctl.cli.status import Ending, ExitStatus, decide
 from turnctl.cli.talk import complain, names, say
 from turnctl.clock import format_duration, parse_duration
 from turnctl.processes.containment import Choice
+from turnctl.processes.limits import read_limits
 from turnctl.processes.signames import name_of
 from turnctl.processes.sizes import parse_size
 from turnctl.processes.table import is_readable
@@ -46,6 +47,8 @@ class Plan(NamedTuple):
     idle_timeout: str | None
     summary: str | None
     quiet: bool
+    #: more of what ``turn.run`` takes
+    options: dict[str, Any]
 
 
 class NotStarted(Exception):
@@ -111,7 +114,7 @@ class Execution:
             if started is not None:
                 started(pid)
 
-        options["on_start"] = on_start
+        options = {**plan.options, **options, "on_start": on_start}
         limit = parse_size(plan.max_output, what="--max-output")
         idle_s = parse_duration(plan.idle_timeout, what="--idle-timeout", none=True)
         if limit is not None or idle_s is not None:
@@ -192,7 +195,9 @@ class Execution:
         if process is not None and process.timed_out_by == "idle":
             self._say(f"the command wrote nothing for {self._plan.idle_timeout} and was ended")
         elif process is not None and report.stop is None and process.signal not in (None, *_SILENT):
-            self._say(f"the command was ended by {name_of(process.signal)} (status {ending.status})")
+            limit = read_limits(self._plan.options.get("limits")).told_by(process.returncode)
+            ended_by = f"the command was ended by {name_of(process.signal)} (status {ending.status})"
+            self._say(f"{ended_by}: {limit}" if limit else ended_by)
         is_ended = report.stop is not None or (process is not None and process.timed_out)
         if is_ended or report.execution != "ended" or (process is not None and process.leftovers):
             self._say(str(report))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from turnctl.cli.command import Command
 from turnctl.cli.faults import tell_of_fault
 from turnctl.cli.folder import current
+from turnctl.cli.hygiene import chosen, hygiene_options
 from turnctl.cli.options import Duration, Folder, NewFile, Signal, Size
 from turnctl.cli.status import Ending, ExitStatus
 from turnctl.cli.summary import remove as remove_summary
@@ -54,6 +55,10 @@ _ELSEWHERE = {
     "-o": "--summary",
     "--json": "--summary FILE",
     "--preserve-status": "it is not needed: without a stop the command's own status is the one that you get",
+    "--rlimit": "--limit",
+    "-e": "--env",
+    "-u": "--unset-env",
+    "--unset": "--unset-env",
     "--foreground": "it is not needed: on a terminal the command has the foreground",
 }
 _EXHAUSTED = "this machine, or this user's limits (ulimit -u, ulimit -n), are exhausted"
@@ -142,6 +147,7 @@ _HELP = """
     show_envvar=True,
     help="Write what became of it to this file, as JSON.",
 )
+@hygiene_options
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND [ARG]...")
 def run(
@@ -155,11 +161,13 @@ def run(
     idle_timeout: str | None,
     summary: str | None,
     quiet: bool,
+    **given: Any,
 ) -> Ending:
     if not command:
         raise click.UsageError("no command was given; say what to run, such as: turnctl run -- make test")
     if not command[0]:
         raise click.UsageError("the command is an empty word; is a variable in it not set?")
+    options = chosen(**given)
     if summary is not None:
         # one of an earlier run must not be taken for this one's, should ours never be written
         try:
@@ -170,7 +178,9 @@ def run(
     from turnctl.cli.execute import Execution, NotStarted, Plan
 
     execution = Execution(
-        Plan(command, timeout, grace, stop_signal, folder, containment, max_output, idle_timeout, summary, quiet)
+        Plan(
+            command, timeout, grace, stop_signal, folder, containment, max_output, idle_timeout, summary, quiet, options
+        )
     )
     try:
         return execution.run()
@@ -181,7 +191,10 @@ def run(
         execution.write_not_started(ending, message)
         return ending
     except ContainmentUnavailable as refused:
-        message = f"could not run {command[0]} as --containment {containment} asks for: {refused.missing}"
+        asked = (
+            f"as --containment {containment} asks for" if refused.wanted == containment else f"with {refused.wanted}"
+        )
+        message = f"could not run {command[0]} {asked}: {refused.missing}"
         complain(message, refused.remedy)
         ending = Ending(ExitStatus.FAILED)
         execution.write_not_started(ending, message)

@@ -35,6 +35,7 @@ class Account:
         self._argv = spec.argv
         self._idle_s = spec.idle_s
         self._consumers = Consumers() if consumers is None else consumers
+        self._limits = spec.hygiene.limits
         self.started_at = monotonic()
         self.ended_at: float | None = None
         self.timed_out = False
@@ -119,6 +120,8 @@ class Account:
         notes = list(self.notes)
         if self.output_held:
             notes.append("the output was still held open when the command had ended, and was read no further")
+        if told := self._limits.told_by(custody.returncode):
+            notes.append(told)
         if custody.has_ended and custody.returncode is None:
             notes.append(f"the exit status is not known: {custody.why_unknown}")
         notes += self._consumers.notes()

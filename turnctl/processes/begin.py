@@ -32,6 +32,7 @@ __all__ = ["begin"]
 #: for how long a launcher that could not be started is not tried again
 RETRY_S = 30.0
 _TRIES = 3
+_LEAVE_OUT = "leave that option out"
 #: room that the standard streams and the folder need among the descriptors of one request
 _RESERVED = 8
 
@@ -50,10 +51,13 @@ def begin(
     for holder in wish.holders:
         if holder == "group":
             why = missing[-1][0] if missing else f"{wish.by} asks for it"
+            if spec.hygiene.of_wardens:
+                raise _only_with_a_warden(spec, why)
             account.note(f"containment is best-effort: {why}")
             return Grouped(spawn(spec, pipes), spec, account, wake)
         why_not = _why_not(spec)
         if why_not is None:
+            _refuse_shield(spec)
             try:
                 return _guarded(spec, account, pipes, grace_s, holder, foresight)
             except launch.Uncontained as error:
@@ -80,6 +84,22 @@ def _refusal(spec: Spec, missing: list[tuple[str, str]]) -> ContainmentUnavailab
     if remedy:
         text += f". Remedy: {remedy}"
     return ContainmentUnavailable(text, wanted=wanted, missing=why, remedy=remedy)
+
+
+def _only_with_a_warden(spec: Spec, why: str) -> ContainmentUnavailable:
+    wanted = " and ".join(spec.hygiene.of_wardens)
+    text = f"{spec.title}: not started, since only a warden can carry out {wanted}: {why}"
+    return ContainmentUnavailable(text, wanted=wanted, missing=f"only a warden can do that: {why}", remedy=_LEAVE_OUT)
+
+
+def _refuse_shield(spec: Spec) -> None:
+    if spec.hygiene.shield:
+        from turnctl.processes.shielding import shield_refusal
+
+        refused = shield_refusal()
+        if refused:
+            text = f"{spec.title}: not started, since it cannot be shielded: {refused}"
+            raise ContainmentUnavailable(text, wanted="shield", missing=refused, remedy=_LEAVE_OUT)
 
 
 def _remember(why: str) -> None:
@@ -120,6 +140,7 @@ def _request(
     folder = own_folder() if hold == "cgroup" else ""
     if hold == "cgroup" and not folder:
         raise launch.Uncontained(ENOENT, "cgroup:none")
+    hygiene = spec.hygiene
     job = spec.before_exec if isinstance(spec.before_exec, Job) else None
     args = [spec.args] if isinstance(spec.args, (str, bytes)) else spec.args
     ends = [_number(pipes.ends["stdin"], 0), _number(pipes.ends["stdout"], 1), _number(pipes.ends["stderr"], 2)]
@@ -135,7 +156,7 @@ def _request(
         stdout=ends[1],
         stderr=ends[2],
         closed=closed,
-        pass_fds=() if spec.close_fds else _inheritable(),
+        pass_fds=spec.pass_fds if spec.close_fds else _inheritable(),
         terminal=spec.terminal,
         foreground=None if job is None else job.foreground,
         announce=None if job is None else job.announce,
@@ -149,6 +170,10 @@ def _request(
         leftovers="end" if spec.leftovers == "detach" else spec.leftovers,
         due_s=foresight.due_s,
         unheard=None if ear < 0 else (ear, foresight.numbers),
+        umask=hygiene.umask,
+        nice=None if hygiene.nice is None else max(-20, min(19, os.getpriority(os.PRIO_PROCESS, 0) + hygiene.nice)),
+        limits=hygiene.limits.rows,
+        shield=hygiene.shield,
     )
 
 

@@ -27,12 +27,14 @@ __all__ = ["NotStarted", "start"]
 
 #: how long whoever is told of the pid has to answer
 ANSWER_MS = 1000
+#: what the child tells by name when it is refused
+_STEPS = ("limits", "nice", "shield")
 
 
 class NotStarted(Exception):
     """The program could not be started: the errno, and what refused.
 
-    That is ``exec``, ``chdir``, ``setup``, or the step of a containment: ``namespace:map``, ``cgroup:enter``.
+    That is ``exec``, ``chdir``, ``setup``, of _STEPS, or a step of a containment: ``namespace:map``, ``cgroup:enter``.
     """
 
     def __init__(self, errno: int, what: str) -> None:
@@ -174,7 +176,8 @@ def _error_of(words: bytes) -> NotStarted:
         errno = int(number, 16)
     except ValueError:
         errno = ENOENT
-    return NotStarted(errno, {b"": "exec", b"cgroup": "cgroup:enter"}.get(what, "setup"))
+    at = what.decode("ascii", "replace")
+    return NotStarted(errno, {"": "exec", "cgroup": "cgroup:enter"}.get(at, at if at in _STEPS else "setup"))
 
 
 def _in_child(
@@ -184,7 +187,18 @@ def _in_child(
     limits, nice, processors = request["limits"], request["nice"], request["processors"]
     closed, is_deaf = request["closed"], _signal.SIGCHLD in request["ignored"]
     entered, proc = request.get("entered", -1), request.get("proc", -1)
-    needs = (limits, closed, is_deaf, announce, nice is not None, processors is not None, foreground >= 0, entered >= 0)
+    shield = _shield() if request["shield"] else None
+    needs = (
+        limits,
+        shield,
+        closed,
+        is_deaf,
+        announce,
+        nice is not None,
+        processors is not None,
+        foreground >= 0,
+        entered >= 0,
+    )
     if not any(needs):
         return None
     from resource import setrlimit
@@ -198,9 +212,9 @@ def _in_child(
             if processors is not None:
                 os.sched_setaffinity(0, processors)
             if nice is not None:
+                what = b"nice"
                 os.setpriority(os.PRIO_PROCESS, 0, nice)
-            for number, soft, hard in limits:
-                setrlimit(number, (soft, hard))
+                what = b"setup"
             if announce:
                 pid = os.getpid() if proc < 0 else int(os.readlink("self", dir_fd=proc))
                 os.write(announce[0], pid.to_bytes(4, "little"))
@@ -216,12 +230,24 @@ def _in_child(
                 _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
             for fd in closed:
                 os.close(fd)
+            if shield is not None:
+                what = b"shield"
+                shield()
+            what = b"limits"  # last: little may be left to this process itself
+            for number, soft, hard in limits:
+                setrlimit(number, (soft, hard))
         except BaseException as error:  # noqa: BLE001 - told to the parent; nothing else can be done here
             number = error.errno if isinstance(error, OSError) and error.errno else EINVAL
             os.write(told, b"OSError:%x:%b" % (number, what))
             os._exit(255)
 
     return prepare
+
+
+def _shield() -> "Callable[[], None]":
+    from turnctl.processes.shielding import enter
+
+    return enter
 
 
 def _caught(_number: int, _frame: object) -> None:

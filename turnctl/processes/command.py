@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import IO, Any, Literal
 
 from turnctl.errors import BadArgument, CancelledError
 from turnctl.processes.capture import Capture, Cut
 from turnctl.processes.containment import Choice, Require
 from turnctl.processes.detached import heir_of
 from turnctl.processes.failed import CommandFailed, CommandTimedOut
+from turnctl.processes.hygiene import compose_env, read_hygiene
 from turnctl.processes.options import PopenOptions, RunOptions
 from turnctl.processes.output import Source
 from turnctl.processes.process import Process
@@ -68,6 +69,14 @@ def run(
     tee: TeeTo | Tee | None = None,
     tee_lines: bool = False,
     tee_backpressure: bool = False,
+    env_extra: Mapping[Any, Any] | None = None,
+    env_unset: Iterable[str] | None = None,
+    pass_fds: Iterable[int | IO[Any]] = (),
+    umask: int | None = None,
+    nice: int | None = None,
+    limits: Mapping[str, int | float | str | None] | None = None,
+    core_dumps: bool = True,
+    shield: bool = False,
     **unknown: Any,
 ) -> Completed:
     """Run a command to its end and return what it wrote and how it ended. A checkpoint, also before the
@@ -91,6 +100,13 @@ def run(
     than 8 MiB behind with is not handed on, and counted in ``outcome.tee_lost``, unless ``tee_backpressure=True`` has
     the command wait. ``idle_timeout`` ends the command as ``timeout`` does when nothing came on a captured or handed on
     stream for so long.
+
+    ``env`` is the whole environment, this program's if None; ``env_unset`` takes out of it what its patterns match,
+    and ``env_extra`` adds to it. ``pass_fds`` are handed on under their numbers. ``umask`` and ``nice`` (which is added
+    to this program's) are the command's alone, and so are ``limits``: ``cpu``, ``memory``, ``nofile``, ``processes``,
+    ``file_size``, ``stack``, ``data``, ``core``, ``locked_memory``, never above this program's hard limit.
+    ``core_dumps=False`` has none written. ``shield=True`` keeps it from sending signals to what it did not start. Where
+    an option cannot be had, as without a warden, ``ContainmentUnavailable`` is raised and nothing started.
 
     On a stop of the turn or the timeout the whole tree is sent ``stop_signal``, and after the grace KILL
     until nothing of it is found. A stop then raises ``CancelledError`` with ``partial``, or with
@@ -130,7 +146,7 @@ def run(
         args,
         shell=shell,
         cwd=cwd,
-        env=env,
+        env=compose_env(env, env_extra, env_unset),
         stdin="pipe" if source is not None else read_stream(stdin, "null", what="stdin", allowed=("null", "inherit")),
         stdout=read_stream(stdout, tap.default("stdout"), what="stdout", allowed=("pipe", "null", "inherit")),
         stderr=_stderr(stderr, tap.default("stderr"), merge_stderr),
@@ -146,6 +162,8 @@ def run(
         leftovers=leftovers,
         heir=heir_of(leftovers, owner, holder),
         idle_timeout=idle_timeout,
+        pass_fds=pass_fds,
+        hygiene=read_hygiene(umask=umask, nice=nice, limits=limits, core_dumps=core_dumps, shield=shield),
     )
     tap.check(spec)
     kept = [Capture(tap.max_output) if tap.keeps(spec, name) else None for name in STREAMS]
@@ -199,6 +217,14 @@ def popen(
     tee: TeeTo | Tee | None = None,
     tee_lines: bool = False,
     tee_backpressure: bool = False,
+    env_extra: Mapping[Any, Any] | None = None,
+    env_unset: Iterable[str] | None = None,
+    pass_fds: Iterable[int | IO[Any]] = (),
+    umask: int | None = None,
+    nice: int | None = None,
+    limits: Mapping[str, int | float | str | None] | None = None,
+    core_dumps: bool = True,
+    shield: bool = False,
     **unknown: Any,
 ) -> Process:
     """Start a command and return a handle to it; it is ended with its owner at the latest. A checkpoint.
@@ -223,7 +249,7 @@ def popen(
         args,
         shell=shell,
         cwd=cwd,
-        env=env,
+        env=compose_env(env, env_extra, env_unset),
         stdin=read_stream(stdin, "null", what="stdin", allowed=("null", "inherit", "pipe")),
         stdout=read_stream(stdout, tap.default("stdout"), what="stdout", allowed=("pipe", "null", "inherit")),
         stderr=_stderr(stderr, tap.default("stderr"), merge_stderr),
@@ -239,6 +265,8 @@ def popen(
         leftovers=leftovers,
         heir=heir_of(leftovers, owner, holder),
         idle_timeout=idle_timeout,
+        pass_fds=pass_fds,
+        hygiene=read_hygiene(umask=umask, nice=nice, limits=limits, core_dumps=core_dumps, shield=shield),
     )
     tap.check(spec)
     return Process(spec, holder, coding, tap)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import IO, Any, Literal, TypedDict
 
 from turnctl.processes.containment import Choice, Require
 from turnctl.processes.request import Leftovers
@@ -45,6 +45,14 @@ class PopenOptions(TypedDict, total=False):
     tee: TeeTo | Tee | None
     tee_lines: bool
     tee_backpressure: bool
+    env_extra: Mapping[Any, Any] | None
+    env_unset: Iterable[str] | None
+    pass_fds: Iterable[int | IO[Any]]
+    umask: int | None
+    nice: int | None
+    limits: Mapping[str, int | float | str | None] | None
+    core_dumps: bool
+    shield: bool
 
 
 class RunOptions(PopenOptions, total=False):

@@ -20,6 +20,12 @@ Leftovers = Literal["end", "end-now", "wait", "detach"]
 _TERM = 15
 #: what ``subprocess`` puts back to its default in a child: PIPE and XFSZ, which Python ignores
 _RESTORED = (13, 25)
+#: of what the child could not do by its name
+_REFUSED = {
+    "limits": "a limit of the command could not be set",
+    "nice": "the priority of the command could not be set; a higher one needs a privilege",
+    "shield": "the command could not be shielded",
+}
 
 
 class Request(NamedTuple):
@@ -36,6 +42,7 @@ class Request(NamedTuple):
     wake-up descriptor, a socket, and the signals that stop the command (``processes.unheard``). ``restore_signals`` is
     that of ``subprocess``. ``hold`` is what holds the command besides a warden: with ``namespace`` a pid namespace of
     its own, with ``cgroup`` a control group of its own in ``folder``.
+    ``limits`` are number, soft and hard, ``nice`` is absolute, and ``shield`` is Landlock's scope of signals.
     """
 
     argv: Sequence[str | bytes]
@@ -69,6 +76,7 @@ class Request(NamedTuple):
     groups: tuple[int, ...] | None = None
     hold: Hold = "warden"
     folder: str = ""
+    shield: bool = False
 
 
 class Uncontained(OSError):
@@ -88,7 +96,8 @@ def error_of(request: Request, errno: int, what: str) -> OSError:
         return OSError(errno, text, request.argv[0] if request.executable is None else request.executable)
     if what == "chdir":
         return OSError(errno, text, request.cwd)
-    return OSError(errno, text)
+    refused = _REFUSED.get(what)
+    return OSError(errno, f"{text}: {refused}" if refused else text)
 
 
 def compose(request: Request, moment: Moment, given: Moment) -> tuple[dict[str, Any], tuple[int, ...], int]:
@@ -145,6 +154,7 @@ def compose(request: Request, moment: Moment, given: Moment) -> tuple[dict[str, 
         "limits": tuple((int(n), soft, hard) for n, soft, hard in (*limits, *request.limits)),
         "nice": None if nice == given.nice else nice,
         "processors": None if processors == given.processors else processors,
+        "shield": request.shield,
         "uid": request.user,
         "gid": request.group,
         "groups": None if request.groups is None else list(request.groups),

@@ -15,11 +15,12 @@ for _power, _letter in enumerate("kmgt", 1):
 _LARGEST = 1 << 62
 
 
-def parse_size(value: object, *, what: str) -> int | None:
+def parse_size(value: object, *, what: str, zero: bool = False, unit_required: bool = False) -> int | None:
     """A number of bytes; None for None and "none", which are no limit.
 
     Takes a whole number, or text: "65536", "64k", "10MiB" (powers of 1024), "10MB" (powers of 1000). Raises
-    ``BadArgument`` or ``TypeError``; ``what`` names the argument in the message.
+    ``BadArgument`` or ``TypeError``; ``what`` names the argument in the message. ``zero`` allows 0; with
+    ``unit_required`` a bare number is refused, as text too.
     """
     if value is None or value == "none":
         return None
@@ -32,12 +33,15 @@ def parse_size(value: object, *, what: str) -> int | None:
         scale = None if found is None else _SCALES.get(found[2].lower())
         if found is None or scale is None:
             raise BadArgument(f"{what} {value[:60]!r} is no size; write it like 65536, 64k or 10MiB")
+        if unit_required and not found[2]:
+            raise BadArgument(f"{what} {value[:60]!r} has no unit; write {found[1][:60]}B or {found[1][:60]}MiB")
         # a number of many thousand digits is refused by int() itself
         size = int(found[1]) * scale if len(found[1]) < 30 else _LARGEST + 1
     else:
         size = value
-    if size <= 0:
-        raise BadArgument(f"{what} {value!r} must be more than 0; leave it out for no limit")
+    if size < 0 or (size == 0 and not zero):
+        least = "must not be negative" if zero else "must be more than 0"
+        raise BadArgument(f"{what} {value!r} {least}; leave it out for no limit")
     if size > _LARGEST:
         raise BadArgument(f"{what} is larger than any memory; leave it out for no limit")
     return size

@@ -58,6 +58,8 @@ def _popen(spec: Spec, ends: dict[str, Any]) -> int:
             cwd=spec.cwd,
             env=spec.env,
             close_fds=spec.close_fds,
+            pass_fds=spec.pass_fds,
+            umask=-1 if spec.hygiene.umask is None else spec.hygiene.umask,
             start_new_session=spec.terminal == "session",
             # only our own command line gives one: between fork and exec a host with threads can do little
             preexec_fn=spec.before_exec,

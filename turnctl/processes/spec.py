@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import IO, Any, Literal, NamedTuple
 
 from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument
 from turnctl.processes.containment import Choice, Require, Wish, read_wish
+from turnctl.processes.hygiene import Hygiene
 from turnctl.processes.request import Leftovers
 from turnctl.processes.signames import number_of
 from turnctl.tokens.activities import Owner
@@ -22,6 +23,7 @@ Terminal = Literal["session", "group"]
 #: the numbers that ``subprocess`` gives to PIPE, STDOUT and DEVNULL
 _NAMES_OF_NUMBERS = {-1: "pipe", -2: "stdout", -3: "null"}
 _TITLE_LENGTH = 80
+_USUAL = Hygiene()
 
 
 class Spec(NamedTuple):
@@ -48,6 +50,8 @@ class Spec(NamedTuple):
     #: who gets them with ``detach``
     heir: Owner | None = None
     idle_s: float | None = None
+    pass_fds: tuple[int, ...] = ()
+    hygiene: Hygiene = Hygiene()
 
     @property
     def title(self) -> str:
@@ -78,6 +82,8 @@ def make_spec(
     leftovers: Leftovers = "end",
     heir: Owner | None = None,
     idle_timeout: float | str | None = None,
+    pass_fds: Iterable[int | IO[Any]] = (),
+    hygiene: Hygiene = _USUAL,
 ) -> Spec:
     """Check what can be checked without starting anything. Raises ``BadArgument`` (a ``ValueError``),
     ``BadDuration`` or ``TypeError``.
@@ -109,6 +115,8 @@ def make_spec(
         leftovers=leftovers,
         heir=heir,
         idle_s=parse_duration(idle_timeout, what="idle_timeout", none=True),
+        pass_fds=_read_pass_fds(pass_fds, close_fds=close_fds),
+        hygiene=hygiene,
     )
 
 
@@ -164,6 +172,20 @@ def _read_env(env: Mapping[Any, Any] | None) -> Mapping[Any, Any] | None:
         if not name or "=" in os.fsdecode(name):
             raise BadArgument(f"env has the name {name!r}, which none can have: a name is not empty and has no =")
     return env
+
+
+def _read_pass_fds(given: Iterable[int | IO[Any]], *, close_fds: bool) -> tuple[int, ...]:
+    if isinstance(given, (int, str, bytes)) or not isinstance(given, Iterable):
+        raise TypeError(f"pass_fds is {given!r}; give a list of open files or descriptors")
+    fds = [_descriptor(one, f"pass_fds[{at}]", "give open files or descriptors") for at, one in enumerate(given)]
+    if fds and not close_fds:
+        raise BadArgument(
+            "close_fds=False hands on all that is inheritable, and pass_fds names what is; give one of them"
+        )
+    for fd in fds:
+        if fd <= 2:
+            raise BadArgument(f"pass_fds has {fd}, a standard stream; stdin=, stdout= and stderr= are for those")
+    return tuple(sorted(set(fds)))
 
 
 def _first_that_is_no_text(args: Any) -> str:

@@ -9,11 +9,10 @@ from select import poll
 
 from turnctl.processes.birth import NotStarted
 from turnctl.processes.holds import begin
-from turnctl.processes.kernel import adopt_orphans, call, hear_children
+from turnctl.processes.kernel import adopt_orphans, hear_children
+from turnctl.processes.shielding import landlock_abi
 
 __all__ = ["main"]
-
-_CREATE_RULESET, _VERSION = 444, 1
 
 
 def main(interpreter: str, folder: str) -> None:
@@ -27,10 +26,7 @@ def main(interpreter: str, folder: str) -> None:
     _tell("warden", "")
     for hold in ("namespace", "cgroup") if folder else ("namespace",):
         _tell(hold, _refused(hold, interpreter, folder, wake))
-    try:
-        _tell("landlock", str(call("syscall", _CREATE_RULESET, None, 0, _VERSION)))
-    except OSError:
-        _tell("landlock", "0")
+    _tell("landlock", str(landlock_abi()))
 
 
 def _tell(name: str, what: str) -> None:

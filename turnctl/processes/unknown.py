@@ -16,7 +16,6 @@ _ELSEWHERE = {
     "extra_groups": "credentials cannot be changed here; run it through a tool for that, such as setpriv",
     "group": "credentials cannot be changed here; run it through a tool for that, such as setpriv",
     "kill_after": "here it is grace=",
-    "pass_fds": "here it is close_fds=False, which hands on every descriptor that is inheritable",
     "pipesize": "it is not needed: output is read as it comes",
     "preexec_fn": "here it is before_exec=, for a program without threads",
     "process_group": 'here it is terminal="group"',
@@ -24,7 +23,8 @@ _ELSEWHERE = {
     "signal": "here it is stop_signal=",
     "start_new_session": 'terminal="session" is the default',
     "startupinfo": "it is for Windows alone",
-    "umask": "set it in before_exec=, or in a shell around the command",
+    "rlimits": "here it is limits=",
+    "unset_env": "here it is env_unset=",
     "universal_newlines": "here it is text=True",
     "user": "credentials cannot be changed here; run it through a tool for that, such as setpriv",
 }
