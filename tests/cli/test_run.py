@@ -72,6 +72,25 @@ def test_leftovers_end_with_the_command() -> None:
     assert "turnctl: completed: 1 process ended, none left" in err
 
 
+def test_leftovers_can_be_waited_for() -> None:
+    """With ``--leftovers wait`` turnctl goes on until they have ended by themselves, and says nothing of it."""
+    status, out, err = call(
+        "run", "--leftovers", "wait", "--", "sh", "-c", "(sleep 0.5; echo late) & echo early; exit 3"
+    )
+
+    assert (3, "early\nlate\n", "") == (status, out, err)
+
+
+def test_waiting_for_leftovers_ends_with_the_timeout() -> None:
+    """The timeout and a stop end what is waited for, and decide the status."""
+    tag = nap()
+    status, _, err = call("run", "--leftovers", "wait", "--timeout", "700ms", "--", "sh", "-c", f"{tag} & exit 3")
+
+    assert 124 == status
+    assert [] == alive(tag)
+    assert "1 process ended, none left" in err
+
+
 @pytest.mark.parametrize(
     ("script", "status"),
     [("true", 0), ("exit 1", 1), ("exit 77", 77), ("exit 255", 255), ("kill -TERM $$", 143), ("kill -KILL $$", 137)],
@@ -199,6 +218,12 @@ def test_status_survives_an_ignored_sigchld() -> None:
         (["--signal", "99", "true"], "--signal: unknown signal '99'; the numbers of signals go from"),
         (["-C", "no/where", "true"], "--chdir: there is no folder 'no/where'"),
         (["-C", "/dev/null", "true"], "--chdir: '/dev/null' is not a folder"),
+        (["--leftovers", "keep", "true"], "--leftovers: 'keep' is not possible; use end or wait"),
+        (
+            ["--leftovers", "end-now", "true"],
+            "--leftovers: 'end-now' is not possible; here they are ended at once by end",
+        ),
+        (["--leftovers", "detach", "true"], "--leftovers: 'detach' is not possible; nothing of turnctl is left to own"),
         (["--summary", "-", "true"], "--summary: stdout belongs to the command, so the summary needs a file"),
         (["--summary", "/no/where/s", "true"], "--summary: cannot write in /no/where: No such file or directory"),
         (["--summary", "/", "true"], "--summary: / is a directory"),

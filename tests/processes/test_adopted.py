@@ -245,6 +245,20 @@ def test_it_can_be_adopted_again(started: Any) -> None:
     assert [] == alive(tag)
 
 
+def test_children_of_the_program_are_named_if_asked(started: Any) -> None:
+    """The diagnosis lists children that no turn has as not ours; the turn leaves them alone."""
+    mine, taken = started(nap().split()), started(nap().split())
+    with turnctl.turn() as turn:
+        turn.adopt(taken)
+        turn.popen(["sleep", "60"])
+        found = turn.diagnose()
+
+        assert (f"process {mine.pid} (sleep)",) == found.not_ours
+        assert f"not ours, started by the program itself: process {mine.pid} (sleep)" in str(found)
+        turn.stop(kill=True)
+    assert mine.poll() is None
+
+
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 

@@ -185,8 +185,12 @@ def commands() -> int | None:
     done = turnctl.run(["make", "test"], timeout="30s", text=True)
     assert_type(done, Completed)
     assert_type(done.outcome, ProcessOutcome)
-    with turnctl.popen(["tail", "-f", "log"]) as process:
+    with turnctl.popen(["tail", "-f", "log"], leftovers="wait") as process:
         process.kill()
+    with turnctl.turn() as turn, turnctl.turn() as other, turn.scope(process, spare=[7]) as scope:
+        assert_type(turn.adopt(7).release(), bool)
+        assert_type(turn.detach(process, owner=other), None)
+        assert_type(scope.end(), ProcessOutcome)
     return done.returncode
 
 

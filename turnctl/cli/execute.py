@@ -18,11 +18,12 @@ from turnctl.cli.talk import complain, names, say
 from turnctl.clock import format_duration, parse_duration
 from turnctl.processes.containment import Choice
 from turnctl.processes.limits import read_limits
+from turnctl.processes.request import Leftovers as Policy
 from turnctl.processes.signames import name_of
 from turnctl.processes.sizes import parse_size
 from turnctl.processes.table import is_readable
 from turnctl.processes.terminal import Terminal
-from turnctl.records.process import Completed
+from turnctl.records.process import Completed, ProcessOutcome
 from turnctl.records.stops import StopRecord
 from turnctl.records.words import who
 from turnctl.turns import Turn
@@ -45,6 +46,7 @@ class Plan(NamedTuple):
     containment: Choice
     max_output: str | None
     idle_timeout: str | None
+    leftovers: Policy
     summary: str | None
     quiet: bool
     #: more of what ``turn.run`` takes
@@ -129,6 +131,7 @@ class Execution:
                 close_fds=False,  # what the caller left open is meant for the command; nothing of ours is
                 stop_signal=plan.stop_signal,
                 containment=plan.containment,
+                leftovers=plan.leftovers,
                 **options,
             )
         except OSError as error:
@@ -175,7 +178,7 @@ class Execution:
 
     def _tell_of_leftovers(self, completed: Completed) -> None:
         left = completed.outcome.leftovers
-        if left:
+        if left and self._plan.leftovers == "end":
             found = [(one.name, one.pid) for one in left]
             grace = self._turn.grace_s
             is_asked = grace > 0 and self._plan.stop_signal != signal.SIGKILL
@@ -199,13 +202,19 @@ class Execution:
             ended_by = f"the command was ended by {name_of(process.signal)} (status {ending.status})"
             self._say(f"{ended_by}: {limit}" if limit else ended_by)
         is_ended = report.stop is not None or (process is not None and process.timed_out)
-        if is_ended or report.execution != "ended" or (process is not None and process.leftovers):
+        if is_ended or report.execution != "ended" or self._has_ended_leftovers(process):
             self._say(str(report))
         for survivor in process.survivors if process is not None else ():
             self._say(f"still there: {survivor.name} {survivor.pid}: {survivor.reason}")
         if process is not None and not is_readable():
             self._say("the processes of this machine cannot be seen here: only the command's own group was ended")
         return ending
+
+    def _has_ended_leftovers(self, process: ProcessOutcome | None) -> bool:
+        """Whether it left something behind that did not just end by itself while it was waited for."""
+        if process is None or not process.leftovers:
+            return False
+        return self._plan.leftovers == "end" or process.leftovers_fate != "gone"
 
     def write_not_started(self, ending: Ending, reason: str) -> None:
         """The summary of a command that could not be started."""

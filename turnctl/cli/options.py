@@ -15,7 +15,7 @@ from turnctl.errors import BadArgument, BadDuration
 from turnctl.processes.signames import number_of
 from turnctl.processes.sizes import parse_size
 
-__all__ = ["Duration", "Folder", "NewFile", "Signal", "Size"]
+__all__ = ["Duration", "Folder", "Leftovers", "NewFile", "Signal", "Size"]
 
 
 if TYPE_CHECKING:
@@ -80,6 +80,24 @@ def _near(text: str) -> str:
     names = [one.removeprefix("SIG") for one in signal.Signals.__members__]
     near = get_close_matches(name.removeprefix("SIG"), names, n=1, cutoff=0.7)
     return "write it like TERM, SIGTERM or 15" + (f" (did you mean {near[0]}?)" if near else "")
+
+
+_NO_LEFTOVERS = {
+    "end-now": "here they are ended at once by end, since the turn ends with the command",
+    "detach": "nothing of turnctl is left to own them, which needs a ledger that this version does not have; "
+    "start what is to go on outside of turnctl run",
+}
+
+
+class Leftovers(OfText):
+    """What becomes of what a command leaves behind: ``end`` or ``wait``. The turn ends with the command here."""
+
+    name = "POLICY"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in ("end", "wait"):
+            self.fail(f"{str(value)!r} is not possible; {_NO_LEFTOVERS.get(str(value), 'use end or wait')}", param, ctx)
+        return str(value)
 
 
 class Folder(OfText):

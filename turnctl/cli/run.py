@@ -12,7 +12,7 @@ from turnctl.cli.command import Command
 from turnctl.cli.faults import tell_of_fault
 from turnctl.cli.folder import current
 from turnctl.cli.hygiene import chosen, hygiene_options
-from turnctl.cli.options import Duration, Folder, NewFile, Signal, Size
+from turnctl.cli.options import Duration, Folder, Leftovers, NewFile, Signal, Size
 from turnctl.cli.status import Ending, ExitStatus
 from turnctl.cli.summary import remove as remove_summary
 from turnctl.cli.talk import complain
@@ -21,6 +21,7 @@ from turnctl.tokens.threads import is_thread_refused
 
 if TYPE_CHECKING:
     from turnctl.processes.containment import Choice
+    from turnctl.processes.request import Leftovers as Policy
 
 __all__ = ["run"]
 
@@ -141,6 +142,15 @@ _HELP = """
     help="Stop it when it has written nothing for this time. Like --max-output it has the output go through turnctl.",
 )
 @click.option(
+    "--leftovers",
+    type=Leftovers(),
+    default="end",
+    show_default=True,
+    envvar="TURNCTL_RUN_LEFTOVERS",
+    show_envvar=True,
+    help="What becomes of processes that it leaves behind when it ends by itself: end them, or wait for them.",
+)
+@click.option(
     "--summary",
     type=NewFile(),
     envvar="TURNCTL_RUN_SUMMARY",
@@ -159,6 +169,7 @@ def run(
     containment: Choice,
     max_output: str | None,
     idle_timeout: str | None,
+    leftovers: Policy,
     summary: str | None,
     quiet: bool,
     **given: Any,
@@ -179,7 +190,8 @@ def run(
 
     execution = Execution(
         Plan(
-            command, timeout, grace, stop_signal, folder, containment, max_output, idle_timeout, summary, quiet, options
+            *(command, timeout, grace, stop_signal, folder, containment),
+            *(max_output, idle_timeout, leftovers, summary, quiet, options),
         )
     )
     try:

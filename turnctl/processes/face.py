@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from turnctl.processes.options import PopenOptions, RunOptions
     from turnctl.processes.process import Process
     from turnctl.processes.spared import Scope
+    from turnctl.records.diagnosis import Diagnosis
     from turnctl.records.process import Completed
     from turnctl.tokens.activities import Activity
     from turnctl.tokens.token import TurnToken
@@ -83,3 +84,14 @@ class CommandingTurn(WaitingTurn):
         from turnctl.processes.detached import detach
 
         detach(self, what, owner)
+
+    def diagnose(self) -> Diagnosis:
+        """Why the turn has not stopped yet: who asked, who swallowed the stop, where its threads stand.
+
+        It names as ``not_ours`` the children that the program started by itself. Never blocks for long, not a
+        checkpoint; may be called from any thread, also once the turn is over.
+        """
+        from turnctl.processes.stranger import not_ours
+        from turnctl.waiting.diagnosis import diagnose
+
+        return diagnose(self, not_ours())

@@ -21,10 +21,10 @@ from turnctl.processes import leaving
 from turnctl.processes.leader import Leader, open_pidfd
 from turnctl.processes.members import Members
 from turnctl.processes.sentinel import helpers
-from turnctl.processes.table import Entry, is_readable, read_entry
+from turnctl.processes.table import Entry, is_readable, read_entry, read_table
 from turnctl.processes.tree import Tree
 
-__all__ = ["LOOK_AGAIN_S", "Stranger", "pid_of", "prove", "tree_of"]
+__all__ = ["LOOK_AGAIN_S", "Stranger", "not_ours", "pid_of", "prove", "tree_of"]
 
 #: where there is no descriptor that tells of its end, and it is no child
 LOOK_AGAIN_S = 0.25
@@ -217,3 +217,14 @@ def _refuse_ours(entry: Entry, what: str, *, held_too: bool) -> None:
 
 def _named(entry: Entry) -> str:
     return f"process {entry.pid} ({entry.name})"
+
+
+def not_ours() -> tuple[str, ...]:
+    """The living children of this program that no turn has, in words. Reads the process table once; never blocks."""
+    held = {one._custody.pid for one in list(leaving._there) if one._custody is not None} | helpers
+    me = os.getpid()
+    return tuple(
+        f"process {entry.pid} ({entry.name})"
+        for entry in sorted(read_table().values())
+        if entry.ppid == me and entry.pid not in held and not entry.comm.startswith(_HELPERS) and not entry.is_dead
+    )

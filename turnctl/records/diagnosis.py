@@ -57,6 +57,8 @@ class Diagnosis:
     checkpoints are traced; else it is None and ``unknown`` says why, as it does for everything else that is None.
     ``running`` names what the turn owns and what still runs, ``threads`` are those that belong to it, and
     ``others`` the threads of the process that nothing connects with it.
+    ``not_ours`` are living children of this program that no turn has: it started them by itself, and only ``adopt`` has
+    them ended.
     """
 
     turn_id: str
@@ -71,6 +73,7 @@ class Diagnosis:
     running: tuple[str, ...] = ()
     threads: tuple[Standing, ...] = ()
     others: tuple[str, ...] = ()
+    not_ours: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
@@ -112,6 +115,8 @@ class Diagnosis:
             yield from (f"    {line}" for line in thread.stack)
         if self.others:
             yield f"  not known to belong to it: {', '.join(self.others)}"
+        if self.not_ours:
+            yield f"  not ours, started by the program itself: {', '.join(self.not_ours)}"
         yield from (f"  not known: {text}" for text in self.unknown)
 
 

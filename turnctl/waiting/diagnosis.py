@@ -58,8 +58,8 @@ def trace_checkpoints(turn: TurnCore, fn: Callable[[], object] | None = None) ->
     return end
 
 
-def diagnose(turn: TurnCore) -> Diagnosis:
-    """Why the turn has not stopped yet, or how it did. See the module."""
+def diagnose(turn: TurnCore, not_ours: tuple[str, ...] = ()) -> Diagnosis:
+    """Why the turn has not stopped yet, or how it did. See the module. ``not_ours`` is a room above's to know."""
     token = turn.token
     now = clock.monotonic()
     unknown: list[str] = []
@@ -91,6 +91,7 @@ def diagnose(turn: TurnCore) -> Diagnosis:
         running=_running(turn),
         threads=threads,
         others=others,
+        not_ours=not_ours,
         unknown=tuple(unknown),
     )
 
