@@ -88,6 +88,20 @@ def test_leftovers_of_a_run_can_be_handed_over(leak_check: object) -> None:
     assert ["ended"] == [p.leftovers_fate for p in other.report.processes]
 
 
+def test_deadline_of_the_old_turn_does_not_follow(leak_check: object) -> None:
+    """The warden, which knows the deadline of the turn that gave it away, does not act on it any more."""
+    tag = nap()
+    turn, other = turnctl.turn(inherit=False, timeout=0.5), begun()
+    with turn:
+        turn.detach(turn.popen(tag.split()), owner=other)
+
+    assert not until(lambda: not alive(tag), within=1.3)
+
+    other.end()
+
+    assert [] == alive(tag)
+
+
 def test_handed_on_twice(leak_check: object) -> None:
     """A turn that was given something can give it on."""
     tag = nap()
