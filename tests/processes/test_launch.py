@@ -37,6 +37,21 @@ def test_launcher_loads_next_to_nothing() -> None:
     assert "'turnctl.processes.sweep'" in loaded
 
 
+def test_changed_environment_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was sent for one command is not sent for the next where the environment, or its PATH, has changed."""
+    seen = []
+    for value in ("one", "two"):
+        monkeypatch.setenv("TURNCTL_TEST_VALUE", value)
+        seen.append(run(["printenv", "TURNCTL_TEST_VALUE"])[1])
+    monkeypatch.delenv("TURNCTL_TEST_VALUE")
+    gone = run(["printenv", "TURNCTL_TEST_VALUE"])[0]["status"]
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(FileNotFoundError):
+        run(["printenv"])
+
+    assert ([b"one\n", b"two\n"], 1) == (seen, gone)
+
+
 def test_import_is_lean() -> None:
     """The host's side loads neither subprocess nor socket, ctypes or psutil."""
     code = "import sys, json; import turnctl.processes.launch; print(json.dumps(sorted(sys.modules)))"

@@ -36,6 +36,31 @@ def finish(below):
 """
 
 
+def test_only_zombies_count_as_dead() -> None:
+    """One call tells zombies alone from a child that lives; a stopped one lives."""
+    code = """
+import signal, subprocess
+from turnctl.processes.sweep import _all_are_dead
+def ends(child): os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+one = subprocess.Popen(["true"])
+ends(one)
+told = [_all_are_dead()]
+two = subprocess.Popen(["sleep", "60"])
+told.append(_all_are_dead())
+two.send_signal(signal.SIGSTOP)
+os.waitid(os.P_PID, two.pid, os.WSTOPPED | os.WNOWAIT)
+told.append(_all_are_dead())
+two.kill()
+ends(two)
+told.append(_all_are_dead())
+one.wait()
+two.wait()
+say(*told)
+"""
+    with by_host(code) as host:
+        assert "True False False True\n" == host.finished()
+
+
 def test_asked_are_those_who_were_there() -> None:
     """A main process that dies of the signal at once hides nobody from it: the others are asked all the same."""
     mark = tag()

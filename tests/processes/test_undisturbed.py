@@ -97,6 +97,27 @@ def test_handlers_are_back_and_were_told_in_order() -> None:
     assert handlers == {number: signal.getsignal(number) for number in handlers}
 
 
+@pytest.mark.usefixtures("_raising_handler")
+def test_let_in_runs_what_came_and_goes_on_holding() -> None:
+    """What has come by then is handed over at once, and what comes later waits again."""
+    came: list[int] = []
+    first = signal.signal(signal.SIGUSR2, lambda number, frame: came.append(number))
+    quiet = Undisturbed()
+    quiet.begin()
+    os.kill(os.getpid(), signal.SIGUSR2)
+    counts = [len(came)]
+    quiet.let_in()
+    counts.append(len(came))
+    quiet.let_in()
+    os.kill(os.getpid(), signal.SIGUSR2)
+    counts.append(len(came))
+    quiet.end()
+    counts.append(len(came))
+    signal.signal(signal.SIGUSR2, first)
+
+    assert [0, 1, 1, 2] == counts
+
+
 def test_other_threads_hold_nothing() -> None:
     """Handlers run on the main thread only, so there is nothing to hold elsewhere."""
     before = signal.getsignal(signal.SIGINT)

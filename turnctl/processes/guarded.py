@@ -198,7 +198,6 @@ class Guarded(Custody):
     # -- while it runs ---------------------------------------------------------------------------------------
 
     def watch(self, pump: Pump) -> None:
-        self._hear()  # what came with the answer to the start
         if not self._warded.is_over:
             pump.watch(self._warded.fileno())
 

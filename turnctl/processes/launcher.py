@@ -12,6 +12,7 @@ Invariants
   A4  Its own death closes a pipe that every warden watches.
 """
 
+import gc
 import os
 from _socket import socket
 from select import POLLIN, poll
@@ -271,5 +272,6 @@ def main(control: int, host: int, *, in_session: bool) -> None:
     rename(b"turnctl: launcher")
     wake = hear_children()
     adopt_orphans()
+    gc.freeze()  # what is loaded stays: no collection walks it, nor copies its pages into the wardens
     Launcher(socket(fileno=control), host, wake).run()
     os._exit(0)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 __all__ = ["Moment", "take"]
 
-_NAMESPACES = ("mnt", "net", "user", "pid_for_children", "ipc", "uts", "cgroup")
+_NAMESPACES = ("ns/mnt", "ns/net", "ns/user", "ns/pid_for_children", "ns/ipc", "ns/uts", "ns/cgroup")
 _LIMITS = range(16)
 _KEY = (b"Uid", b"Gid", b"Groups", b"Cap", b"NoNew", b"Seccomp")
 
@@ -54,7 +54,7 @@ def take() -> Moment:
         here = -1
     try:
         status = _read_status(here)
-        places = (*(_link(f"ns/{name}", here) for name in _NAMESPACES), _read("cgroup", here))
+        places = (*_namespaces(here), _read("cgroup", here))
     finally:
         if here >= 0:
             os.close(here)
@@ -67,7 +67,7 @@ def take() -> Moment:
 def _limits() -> tuple[tuple[int, int], ...]:
     from resource import getrlimit
 
-    return tuple([getrlimit(number) for number in _LIMITS])
+    return tuple(map(getrlimit, _LIMITS))
 
 
 def _read_status(here: int) -> _Status:
@@ -121,6 +121,14 @@ def _read(name: str, here: int) -> bytes:
         return b""
     finally:
         os.close(fd)
+
+
+def _namespaces(here: int) -> list[str]:
+    readlink = os.readlink
+    try:
+        return [readlink(name, dir_fd=here) for name in _NAMESPACES]
+    except OSError:
+        return [_link(name, here) for name in _NAMESPACES]  # one of a kind that this kernel does not have
 
 
 def _link(name: str, here: int) -> str:

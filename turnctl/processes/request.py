@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from errno import EINVAL
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from turnctl.processes.link import MOST_DESCRIPTORS
@@ -26,6 +27,9 @@ _REFUSED = {
     "nice": "the priority of the command could not be set; a higher one needs a privilege",
     "shield": "the command could not be shielded",
 }
+
+# the environment that was sent last, and as it was sent; a dictionary of 40 names is compared in 2 us
+_last_environment: tuple[dict[Any, Any], tuple[list[bytes], bytes]] | None = None
 
 
 class Request(NamedTuple):
@@ -132,11 +136,13 @@ def compose(request: Request, moment: Moment, given: Moment) -> tuple[dict[str, 
     restored = _RESTORED if request.restore_signals else ()
     nice = moment.nice if request.nice is None else request.nice
     processors = moment.processors if request.processors is None else request.processors
-    limits = [(n, *pair) for n, pair in enumerate(moment.limits) if pair != given.limits[n]]
-    env = _environment(request.env)
+    limits = []
+    if moment.limits != given.limits:
+        limits = [(n, *pair) for n, pair in enumerate(moment.limits) if pair != given.limits[n]]
+    env, path = _environment(request.env)
     body = {
         "argv": [os.fsencode(one) for one in request.argv],
-        "programs": _programs(request, env),
+        "programs": _programs(request, path),
         "env": env,
         "std": std,
         "keep": keep,
@@ -181,18 +187,34 @@ def plain(steps: Steps) -> Steps:
     return tuple((int(signum), float(seconds)) for signum, seconds in steps)
 
 
-def _environment(env: Mapping[Any, Any] | None) -> list[bytes]:
+def _environment(env: Mapping[Any, Any] | None) -> tuple[list[bytes], bytes]:
+    """The environment as it is sent, and the PATH in it."""
+    global _last_environment
     if env is None:
         # what os.environ keeps inside is what it gives out, without a decoding and encoding for each name
         now: Mapping[Any, Any] = getattr(os.environ, "_data", None) or os.environb
-        return [b"%b=%b" % item for item in now.items()]
-    return [os.fsencode(name) + b"=" + os.fsencode(value) for name, value in env.items()]
+        last = _last_environment
+        if last is None or last[0] != now:
+            now = dict(now)  # in one step: another thread may change it
+            items = [b"%b=%b" % item for item in now.items()]
+            last = _last_environment = (now, (items, _path_of(items)))
+        return last[1]
+    items = [os.fsencode(name) + b"=" + os.fsencode(value) for name, value in env.items()]
+    return items, _path_of(items)
 
 
-def _programs(request: Request, env: list[bytes]) -> tuple[bytes, ...]:
+def _path_of(env: list[bytes]) -> bytes:
+    return next((item[5:] for item in env if item.startswith(b"PATH=")), os.fsencode(os.defpath))
+
+
+def _programs(request: Request, path: bytes) -> tuple[bytes, ...]:
     """The files that are tried in turn, as the C library would search the command's own PATH."""
     program = os.fsencode(request.argv[0] if request.executable is None else request.executable)
     if b"/" in program:
         return (program,)
-    path = next((item[5:] for item in env if item.startswith(b"PATH=")), os.fsencode(os.defpath))
+    return _found(program, path)
+
+
+@lru_cache(maxsize=64)
+def _found(program: bytes, path: bytes) -> tuple[bytes, ...]:
     return tuple([folder + b"/" + program if folder else program for folder in path.split(b":")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from functools import lru_cache
 
 __all__ = ["can_be_sent", "name_of", "number_of"]
 
@@ -23,6 +24,7 @@ def name_of(number: int) -> str:
         return f"signal {number}"
 
 
+@lru_cache(maxsize=64, typed=True)  # True is not 1 here
 def number_of(given: int | str) -> int | None:
     """The number of a signal that this machine has: ``TERM``, ``SIGTERM``, ``15``, ``RTMIN+1``; None for another."""
     if isinstance(given, int):

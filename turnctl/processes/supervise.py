@@ -136,8 +136,7 @@ class Supervision(Closing):
             points.reach("processes.run.admitted")
             with needing_threads(self.name):
                 self._unwatch = self._owner.watch(self._on_bell)
-            quiet.end()  # a signal that has come by now counts before the start
-            quiet.begin()
+            quiet.let_in()  # a signal that has come by now counts before the start
             self._refuse_if_stopped()
             with needing_threads(self.name):
                 self._consumers.begin(self.wake)

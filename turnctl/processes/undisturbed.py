@@ -20,8 +20,10 @@ from turnctl.waiting.attention import is_main
 
 __all__ = ["Undisturbed"]
 
-# without the look-up in an enumeration that signal.getsignal adds, sixty times for each command
+# without the look-up in an enumeration that the module signal adds, sixty times for each command
 _handler_of: Callable[[int], Any] = _signal.getsignal
+_set_handler: Callable[[int, Any], Any] = _signal.signal
+_NUMBERS = range(1, signal.NSIG)
 
 
 class Undisturbed:
@@ -37,11 +39,15 @@ class Undisturbed:
         """Hold the handlers of this process; nothing off the main thread, where no handler runs."""
         if not is_main():
             return
-        for number in range(1, signal.NSIG):
-            handler = _handler_of(number)
-            if callable(handler):
-                self._held[number] = handler
-                signal.signal(number, self._note)
+        for number in [n for n, handler in enumerate(map(_handler_of, _NUMBERS), 1) if callable(handler)]:
+            self._held[number] = _handler_of(number)
+            _set_handler(number, self._note)
+
+    def let_in(self) -> None:
+        """Run what came up to now, and go on holding; raises what that raises, and then holds nothing any more."""
+        if self._came:
+            self.end()
+            self.begin()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._came.append((number, frame))
@@ -50,8 +56,8 @@ class Undisturbed:
         """Put the handlers back and run them for what came. May be called twice; raises what they raise."""
         held, self._held = self._held, {}
         for number, handler in held.items():
-            if signal.getsignal(number) == self._note:
-                signal.signal(number, handler)
+            if _handler_of(number) == self._note:
+                _set_handler(number, handler)
         while self._came:
             number, frame = self._came.pop(0)
             held[number](number, frame)

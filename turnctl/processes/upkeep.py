@@ -23,6 +23,7 @@ import signal
 import sys
 import threading
 from errno import EINVAL
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from turnctl.processes import link
@@ -173,9 +174,14 @@ def refusal() -> str | None:
         return f"{sys.platform} has no child subreapers"
     if getattr(sys, "frozen", False):
         return "this program is frozen and has no interpreter of its own"
-    if not sys.executable or not os.path.basename(sys.executable).lower().startswith(("python", "pypy")):
+    if not _is_python(sys.executable):
         return f"sys.executable is {sys.executable!r}, which is no Python interpreter"
     return None
+
+
+@lru_cache(maxsize=4)
+def _is_python(executable: str | None) -> bool:
+    return bool(executable) and os.path.basename(executable or "").lower().startswith(("python", "pypy"))
 
 
 def _start_launcher(kind: Kind, moment: Moment) -> Launcher:

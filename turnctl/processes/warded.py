@@ -68,6 +68,11 @@ class Warded:
         return came
 
     def _receive(self) -> None:
+        while self._receive_one() is not None:
+            pass
+
+    def _receive_one(self) -> link.Message | None:
+        """The next message, which is noted; None if there is none now, or never again."""
         while not self.is_over:
             try:
                 got = link.receive(self._sock)
@@ -76,19 +81,19 @@ class Warded:
                     # told before what was sent last: that is still to be read, up to the plain end
                     self._was_unread = True
                     continue
-                self._note(("unstarted",) if self._was_unread and self._knows_nothing else ("lost",))
-                return
+                return self._note(("unstarted",) if self._was_unread and self._knows_nothing else ("lost",))
             if got is None:
-                return
+                return None
             for fd in got[1]:
                 os.close(fd)
-            self._note(got[0])
+            return self._note(got[0])
+        return None
 
     @property
     def _knows_nothing(self) -> bool:
         return self.pid is None and not self._came
 
-    def _note(self, message: link.Message) -> None:
+    def _note(self, message: link.Message) -> link.Message:
         self._came.append(message)
         if message[0] == "started":
             self.pid, self.began, self.details = message[1:4]
@@ -98,19 +103,19 @@ class Warded:
             self.is_over = self.is_reusable = True
         elif message[0] in ("lost", "unstarted", "leaving"):
             self.is_over = True
+        return message
 
     def await_start(self) -> link.Message:
         """Block until it is known what became of the request."""
         ready = select.poll()
         ready.register(self._sock.fileno(), select.POLLIN)
         while True:
-            self._receive()
-            for at, message in enumerate(self._came):
+            ready.poll()
+            while (message := self._receive_one()) is not None:
                 if message[0] in _ANSWERS:
                     if message[0] == "started":
-                        del self._came[at]
+                        self._came.pop()
                     return message
-            ready.poll()
 
     # -- requests: none of them blocks but for a warden that does not read ---------------------------------------------
 
