@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from turnctl.records.process import Completed
-    from turnctl.records.stops import StopRecord
+    from turnctl.records.stops import Recorded, StopRecord
     from turnctl.waiting.call import LateResult
 
 __all__ = [
@@ -38,6 +38,8 @@ class CancelledError(BaseException):
     record and drops the token and the call, which belong to one process.
     """
 
+    __slots__ = ("__weakref__", "_stop", "late", "partial", "token")
+
     def __init__(
         self,
         message: str = "the turn was cancelled",
@@ -48,10 +50,17 @@ class CancelledError(BaseException):
         late: LateResult | None = None,
     ) -> None:
         super().__init__(message)
-        self.record = record
+        self._stop: StopRecord | Recorded | None = record
         self.token = token
         self.partial = partial
         self.late = late
+
+    @property
+    def record(self) -> StopRecord | None:
+        """The stop that was accepted first, if it is known."""
+        found: Any = self._stop
+        record: StopRecord | None = getattr(found, "record", found)  # it is made when it is read
+        return record
 
     @property
     def reason(self) -> str | None:

@@ -196,8 +196,9 @@ def decided_by_the_entry(patch: Patch) -> None:
 # lines of the product that more than one copy changes
 PARK = "if not done():\n    clock.block(lock, left)"
 LIST = "for waiters in lists:\n    waiters.append(lock)"
-PUSH = "self._push(first, level, grace, inline)"
-PUSH_FIRST = "self._push(record, LEVELS[record.level], record.grace_s, inline)"
+PUSH = "if parts.kids or parts.calls:\n    self._carry(first, level, grace, inline)"
+PUSH_FIRST = "if head.kids or head.calls:\n    self._carry(stop, LEVELS[stop.level], stop.grace_s, inline)"
+FLAG_FIRST = 'self.cancelled = self._due = True\nif points.hook is not None:\n    points.reach("token.cancel.flagged")'
 RUNNER = "self._runner = threading.get_ident()"
 
 FAULTS = {
@@ -239,10 +240,10 @@ FAULTS = {
     "the same on the short way": Fault(
         lambda within: wait_while_a_token_trips(within, soft_first=False),
         core.TokenCore,
-        "_enter_undisturbed",
+        "_enter",
         marked=(),
         broken=(
-            ('self.cancelled = self._due = True\npoints.reach("token.cancel.flagged")', "pass"),
+            (FLAG_FIRST, "pass"),
             (
                 PUSH_FIRST,
                 f'{PUSH_FIRST}\nreach("token.cancel.flagged")\nself.cancelled = self._due = True',
@@ -252,16 +253,16 @@ FAULTS = {
     "parts looked for before the flag is stored": Fault(
         wait_on_a_token_that_nobody_waited_on,
         core.TokenCore,
-        "_enter_undisturbed",
-        marked=(('if record.level != "soft":', 'reach("mutant.flag")\nif record.level != "soft":'),),
+        "_enter",
+        marked=(('if stop.level != "soft":', 'reach("mutant.flag")\nif stop.level != "soft":'),),
         broken=(
             (
-                'if record.level != "soft":',
-                'alone = len(log) == count + 1\nreach("mutant.flag")\nif record.level != "soft":',
+                'if stop.level != "soft":',
+                'alone = len(log) == count + 1\nreach("mutant.flag")\nif stop.level != "soft":',
             ),
             (
-                'if len(log) == count + 1:\naccepted = StopAnswer("accepted", record, None, None, *self._ids())',
-                'if alone:\n    accepted = StopAnswer("accepted", record, None, None, *self._ids())',
+                "if len(log) == count + 1:\nif type(head) is Parts:",
+                "if alone:\n    if type(head) is Parts:",
             ),
         ),
     ),
@@ -352,7 +353,7 @@ FAULTS = {
     "an answer that leaves showing the stop to the one before": Fault(
         second_canceller_while_the_first_is_held,
         core.TokenCore,
-        "_enter_undisturbed",
+        "_enter_late",
         marked=(),
         broken=(
             (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnctl.records.stops import LEVELS, StopRecord
-from turnctl.tokens.entries import Entry, Parts, Retirement, adds, answer, derive, outcome_of, read
+from turnctl.records.stops import LEVELS
+from turnctl.tokens.entries import Entry, Parts, Retirement, Stop, adds, answer, derive, outcome_of, read
 
-records = st.builds(
-    StopRecord,
+stops = st.builds(
+    Stop,
     cause=st.just("user"),
     level=st.sampled_from(["soft", "cancel", "kill"]),
     at=st.just(0.0),
@@ -17,13 +17,13 @@ records = st.builds(
     grace_s=st.none() | st.floats(0, 9),
 )
 retirements = st.sampled_from(["completed", "failed", "cancelled", "superseded"]).map(Retirement)  # type: ignore[arg-type]
-logs = st.lists(records | retirements | st.builds(Parts), max_size=6)
+logs = st.lists(stops | retirements | st.builds(Parts), max_size=6)
 
 
-def effective(log: list[Entry]) -> list[StopRecord]:
+def effective(log: list[Entry]) -> list[Stop]:
     """The stops before the first retirement, told in another way than the product does."""
     ends = [i for i, entry in enumerate(log) if isinstance(entry, Retirement)]
-    return [entry for entry in log[: ends[0] if ends else None] if isinstance(entry, StopRecord)]
+    return [entry for entry in log[: ends[0] if ends else None] if isinstance(entry, Stop)]
 
 
 @given(logs)
@@ -42,35 +42,35 @@ def test_only_stops_before_the_end_count(log: list[Entry]) -> None:
 @given(logs)
 def test_each_request_in_a_log_has_the_answer_of_its_place(log: list[Entry]) -> None:
     """The first stop is accepted, later ones are told of it, those behind the end that it had ended."""
-    stops = effective(log)
-    for record in [entry for entry in log if isinstance(entry, StopRecord)]:
-        found = answer(log, record, "t", "s")
-        if record in stops:
-            assert ("accepted" if record is stops[0] else "already_cancelled") == found.kind
-            assert stops[0] is found.record
+    counting = effective(log)
+    for stop in [entry for entry in log if isinstance(entry, Stop)]:
+        found = answer(log, stop, "t", "s")
+        if stop in counting:
+            assert ("accepted" if stop is counting[0] else "already_cancelled") == found.kind
+            assert counting[0].record is found.record
         else:
-            outcome = outcome_of(stops[0] if stops else None, next(e for e in log if isinstance(e, Retirement)))
+            outcome = outcome_of(counting[0] if counting else None, next(e for e in log if isinstance(e, Retirement)))
             expected = ("refused", "retired") if outcome == "superseded" else ("already_ended", None)
             assert expected == (found.kind, found.why)
             assert outcome == found.outcome
         assert ("t", "s") == (found.turn_id, found.session_id)
 
 
-@given(logs, records)
-def test_a_request_that_adds_nothing_changes_nothing(log: list[Entry], record: StopRecord) -> None:
+@given(logs, stops)
+def test_a_request_that_adds_nothing_changes_nothing(log: list[Entry], stop: Stop) -> None:
     """What is not worth an entry would have left level and grace as they were."""
     first, level, grace, end = read(log)
-    if first is not None and end is None and not adds(record, level, grace):
-        assert (first, level, grace) == read([*log, record])[:3]
+    if first is not None and end is None and not adds(stop, level, grace):
+        assert (first, level, grace) == read([*log, stop])[:3]
 
 
 def test_record_of_a_child_names_where_it_came_from() -> None:
     """The derived record has cause ``parent`` and keeps who, why, when and the parent's record."""
-    record = StopRecord("user", "cancel", 1.0, 2.0, "why", "who", 3.0)
-    found = derive(record, LEVELS["kill"], 0.5, "t1")
+    stop = Stop("user", "cancel", 1.0, 2.0, "why", "who", 3.0)
+    found = derive(stop, LEVELS["kill"], 0.5, "t1").record
 
     assert ("parent", "kill", 1.0, 2.0, "why", "who") == (
         found.cause, found.level, found.at, found.wall_at, found.reason, found.by,
     )  # fmt: skip
     assert (0.5, "t1") == (found.grace_s, found.source)
-    assert record is found.origin
+    assert stop.record is found.origin

@@ -694,7 +694,9 @@ def test_process_exits_with_a_call_left_behind() -> None:
     """What cannot be ended does not keep the process from exiting."""
     code = (
         "import time, turnctl\n"
-        "with turnctl.turn(grace=0, timeout=0.2) as turn:\n"
+        "with turnctl.turn(grace=0) as turn:\n"
+        "    turn.call(time.sleep, 0)\n"  # loads what it needs
+        "    turn.set_timeout(0.2)\n"
         "    turn.call(time.sleep, 60)\n"
         "print(turn.report.alive, flush=True)\n"
     )

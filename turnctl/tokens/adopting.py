@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from turnctl.errors import BadArgument, EventMisuse
-from turnctl.tokens.entries import new_record
+from turnctl.tokens.entries import new_stop
 from turnctl.tokens.event import TurnEvent
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Adopted:
     def release(self) -> None:
         """Trip the turn. Called by ``Event.set()`` with the event's lock held: takes nothing, calls nobody."""
         turn = self.turn
-        turn.token._enter(new_record("event set", None, "event", "cancel", None, None), inline=False)
+        turn.token._enter(new_stop("event set", None, "event", "cancel", None, None), inline=False)
         turn.bridge.ring()
 
     def carry(self) -> None:

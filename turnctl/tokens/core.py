@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING
 
 from turnctl import points
 from turnctl.clock import monotonic
-from turnctl.records.stops import LEVELS, StopAnswer, StopRecord
-from turnctl.tokens.entries import CANCEL, Entry, Parts, Retirement, adds, answer, derive, outcome_of, read
+from turnctl.records.stops import LEVELS, accepted
+from turnctl.tokens.entries import CANCEL, Entry, Parts, Retirement, Stop, adds, answer, derive, outcome_of, read
 from turnctl.tokens.event import release_all
 from turnctl.tokens.scope import unlink
 from turnctl.tokens.tree import all_below
 
 if TYPE_CHECKING:
-    from turnctl.records.stops import Outcome
+    from turnctl.records.stops import Outcome, StopAnswer
 
 __all__ = ["TokenCore"]
 
@@ -60,43 +60,50 @@ class TokenCore:
 
     # -- a stop -----------------------------------------------------------------------------------------------
 
-    def _enter(self, record: StopRecord, *, inline: bool = True) -> StopAnswer:
+    def _enter(self, stop: Stop, *, inline: bool = True) -> StopAnswer:
         try:
-            return self._enter_undisturbed(record, inline)
+            log = self._log
+            count = len(log)
+            head = log[0] if count == 1 else None
+            if count == 0 or type(head) is Parts:
+                if points.hook is not None:
+                    points.reach("token.cancel.entering")
+                log.append(stop)
+                if points.hook is not None:
+                    points.reach("token.cancel.entered")
+                if len(log) == count + 1:
+                    # nobody else has entered anything, so this is the one on record: the short way to the waiters
+                    if stop.level != "soft":
+                        self.cancelled = self._due = True
+                        if points.hook is not None:
+                            points.reach("token.cancel.flagged")
+                    if len(log) == count + 1:  # T6: the parts are looked for after the flag has been stored
+                        if type(head) is Parts:
+                            self._show(head)
+                            if head.kids or head.calls:
+                                self._carry(stop, LEVELS[stop.level], stop.grace_s, inline)
+                        # what is done here is done while the woken threads come up
+                        return accepted(stop, *self._ids())
+                self._settle(inline=inline)
+                return answer(log, stop, *self._ids())
+            return self._enter_late(stop, inline)
         except BaseException:
             # a raising handler, or an exception thrown into this thread: what was entered is still made visible (T4)
             self._settle(inline=inline)
             raise
 
-    def _enter_undisturbed(self, record: StopRecord, inline: bool) -> StopAnswer:
+    def _enter_late(self, stop: Stop, inline: bool) -> StopAnswer:
+        """Enter a stop where there are others, or the end, unless it changes nothing."""
         log = self._log
-        count = len(log)
-        if count == 0 or (count == 1 and type(log[0]) is Parts):
-            points.reach("token.cancel.entering")
-            log.append(record)
-            points.reach("token.cancel.entered")
-            if len(log) == count + 1:
-                # nobody else has entered anything, so this is the record: the short way to the waiters
-                if record.level != "soft":
-                    self.cancelled = self._due = True
-                    points.reach("token.cancel.flagged")
-                if len(log) == count + 1:  # T6: the parts are looked for after the flag has been stored
-                    accepted = StopAnswer("accepted", record, None, None, *self._ids())
-                    # made already: who runs on with the interpreter in hand keeps a woken waiter from it
-                    if count:
-                        self._push(record, LEVELS[record.level], record.grace_s, inline)
-                    return accepted
-            self._settle(inline=inline)
-            return answer(log, record, *self._ids())
         first, level, grace, end = read(log)
-        if end is not None or (first is not None and not adds(record, level, grace)):
+        if end is not None or (first is not None and not adds(stop, level, grace)):
             self._settle(inline=inline)  # T4
             return answer(log, None, *self._ids())
         points.reach("token.cancel.entering")
-        log.append(record)
+        log.append(stop)
         points.reach("token.cancel.entered")
         self._settle(inline=inline)
-        return answer(log, record, *self._ids())
+        return answer(log, stop, *self._ids())
 
     # -- making entries visible -------------------------------------------------------------------------------
 
@@ -110,20 +117,22 @@ class TokenCore:
             if level >= CANCEL:
                 self.cancelled = self._due = True
                 points.reach("token.cancel.flagged")
-            self._push(first, level, grace, inline)
+            parts = self._parts_now()
+            if parts is not None:
+                self._show(parts)
+                if parts.kids or parts.calls:
+                    self._carry(first, level, grace, inline)
         if end is not None:
             self._wind_up()
 
-    def _show(self) -> None:
+    def _show(self, parts: Parts) -> None:
         """Wake this token's waiters and ring its bells, after the flag has been stored."""
-        parts = self._parts_now()
-        if parts is None:
-            return
-        event = parts.cells.get("event")
-        if event is not None and self.cancelled:
-            event._flag = True
-            if event._waiters is not parts.waiters:
-                release_all(event._waiters)
+        if parts.cells:
+            event = parts.cells.get("event")
+            if event is not None and self.cancelled:
+                event._flag = True
+                if event._waiters is not parts.waiters:
+                    release_all(event._waiters)
         if parts.bells:
             for bell in list(parts.bells):
                 bell()
@@ -132,21 +141,21 @@ class TokenCore:
     def _nudge(self) -> None:
         """Wake every waiter here and below, to look again; changes nothing."""
         for token in all_below(self):
-            token._show()
-
-    def _push(self, first: StopRecord, level: int, grace: float | None, inline: bool) -> None:
-        """Carry the stop down the tree, then run inline callbacks. A loop: trees may be deeper than the stack."""
-        self._show()
-        parts = self._parts_now()
-        if parts is None or not (parts.kids or parts.calls):
-            return
-        found: list[TokenCore] = [self]
-        derived: StopRecord | None = None
-        for token in found:
-            if token is not self:
-                token._show()
             parts = token._parts_now()
-            if parts is None or not parts.kids:
+            if parts is not None:
+                token._show(parts)
+
+    def _carry(self, first: Stop, level: int, grace: float | None, inline: bool) -> None:
+        """Carry the stop down the tree, then run inline callbacks. A loop: trees may be deeper than the stack."""
+        found: list[TokenCore] = [self]
+        derived: Stop | None = None
+        for token in found:
+            parts = token._parts_now()
+            if parts is None:
+                continue
+            if token is not self:
+                token._show(parts)
+            if not parts.kids:
                 continue
             if derived is None:
                 derived = derive(first, level, grace, self._source())
@@ -158,7 +167,7 @@ class TokenCore:
             for token in found:
                 token._run_inline()
 
-    def _follow(self, derived: StopRecord) -> bool:
+    def _follow(self, derived: Stop) -> bool:
         """Enter a parent's stop; whether there is more to do below or around this token."""
         log = self._log
         if not log:
@@ -191,13 +200,16 @@ class TokenCore:
     def _retire(self, proposed: Outcome) -> bool:
         """Decide the outcome and retire, in one step; False if it had been done before (T2)."""
         log = self._log
-        if read(log)[3] is not None:
+        if log and read(log)[3] is not None:
             self._settle()
             return False
         end = Retirement(proposed)
         points.reach("token.end.entering")
         log.append(end)
         points.reach("token.end.entered")
+        if len(log) == 1:  # it is alone, so it stands; who enters a stop from here on finds it, and settles (T4)
+            self._wind_up()
+            return True
         self._settle()
         return read(log)[3] is end
 
@@ -214,7 +226,8 @@ class TokenCore:
                 for registration in list(parts.calls):  # they will never run, and would keep what they refer to
                     if parts.calls.pop(registration, registration) is None:
                         registration._drop()
-        unlink(self)
+        if self._parent is not None:
+            unlink(self)
 
     # -- the parts --------------------------------------------------------------------------------------------
 
@@ -236,13 +249,13 @@ class TokenCore:
         self._parts = parts
         return parts
 
-    def _stops(self) -> list[StopRecord]:
+    def _stops(self) -> list[Stop]:
         """Every stop that counts, in order (T1)."""
-        found: list[StopRecord] = []
+        found: list[Stop] = []
         for entry in self._log:
             if type(entry) is Retirement:
                 break
-            if type(entry) is StopRecord:
+            if type(entry) is Stop:
                 found.append(entry)
         return found
 

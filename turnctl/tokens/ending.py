@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from turnctl import points
 from turnctl.clock import monotonic
 from turnctl.errors import CancelledError
-from turnctl.tokens.entries import new_record
+from turnctl.tokens.entries import new_stop
 
 if TYPE_CHECKING:
     from turnctl.records.stops import Outcome
@@ -56,10 +56,10 @@ def judge(turn: TurnCore, error: BaseException | None) -> Verdict:
             return Verdict("cancelled", absorb=True)
         return Verdict("failed", absorb=False, passes=rest if own is not None else None)
     if isinstance(error, KeyboardInterrupt):
-        token._enter(new_record("KeyboardInterrupt", None, "signal", "cancel", None, turn.turn_id))
+        token._enter(new_stop("KeyboardInterrupt", None, "signal", "cancel", None, turn.turn_id))
         return Verdict("cancelled", absorb=False)
     if isinstance(error, GeneratorExit):
-        token._enter(new_record("generator closed", None, "closed", "cancel", None, turn.turn_id))
+        token._enter(new_stop("generator closed", None, "closed", "cancel", None, turn.turn_id))
         return Verdict("cancelled", absorb=False)
     if isinstance(error, SystemExit):
         return Verdict("completed" if error.code in (0, None) else "failed", absorb=False)
@@ -189,7 +189,7 @@ def _end_what_is_left(turn: TurnCore) -> BaseException | None:
 
 
 def _spend_the_grace(turn: TurnCore, error: BaseException) -> None:
-    turn._hurry.append(new_record(type(error).__name__, None, "signal", "kill", None, turn.turn_id))
+    turn._hurry.append(new_stop(type(error).__name__, None, "signal", "kill", None, turn.turn_id))
 
 
 def _close_activities(turn: TurnCore) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from _thread import LockType
 from collections.abc import Callable
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from turnctl.clock import monotonic, parse_duration, wall
 from turnctl.errors import BadArgument
-from turnctl.records.stops import CAUSES, LEVELS, StopAnswer, StopRecord
-from turnctl.tokens.sites import calling_site
+from turnctl.records.stops import CAUSES, LEVELS, StopAnswer
+from turnctl.tokens.asked import Stop
+from turnctl.tokens.sites import raw_site
 
 if TYPE_CHECKING:
     from turnctl.records.stops import Cause, Level, Outcome
@@ -22,16 +24,18 @@ __all__ = [
     "Entry",
     "Parts",
     "Retirement",
+    "Stop",
     "adds",
     "check_request",
     "derive",
     "level_name",
-    "new_record",
+    "new_stop",
     "outcome_of",
     "read",
 ]
 
 CANCEL = LEVELS["cancel"]
+_new = object.__new__
 _TEXT = (str, type(None))
 _NAMES: tuple[Level, ...] = ("soft", "cancel", "kill")
 
@@ -65,16 +69,16 @@ class Retirement:
         self.at = monotonic()
 
 
-Entry = StopRecord | Retirement | Parts
+Entry = Stop | Retirement | Parts
 
 
-def read(log: list[Entry]) -> tuple[StopRecord | None, int, float | None, Retirement | None]:
+def read(log: list[Entry]) -> tuple[Stop | None, int, float | None, Retirement | None]:
     """The first stop, the highest level, the least grace given, and the retirement, as far as they count."""
-    first: StopRecord | None = None
+    first: Stop | None = None
     level = 0
     grace: float | None = None
     for entry in log:
-        if type(entry) is StopRecord:
+        if type(entry) is Stop:
             if first is None:
                 first = entry
             level = max(level, LEVELS[entry.level])
@@ -85,14 +89,14 @@ def read(log: list[Entry]) -> tuple[StopRecord | None, int, float | None, Retire
     return first, level, grace, None
 
 
-def adds(record: StopRecord, level: int, grace: float | None) -> bool:
+def adds(stop: Stop, level: int, grace: float | None) -> bool:
     """Whether a later request changes anything: a higher level, or a shorter grace."""
-    if LEVELS[record.level] > level:
+    if LEVELS[stop.level] > level:
         return True
-    return record.grace_s is not None and (grace is None or record.grace_s < grace)
+    return stop.grace_s is not None and (grace is None or stop.grace_s < grace)
 
 
-def outcome_of(first: StopRecord | None, end: Retirement) -> Outcome:
+def outcome_of(first: Stop | None, end: Retirement) -> Outcome:
     """The outcome that a retirement decided: a stop before it wins."""
     return "cancelled" if first is not None else end.proposed
 
@@ -102,11 +106,9 @@ def level_name(level: int) -> Level:
     return _NAMES[level - 1]
 
 
-def derive(first: StopRecord, level: int, grace: float | None, source: str | None) -> StopRecord:
-    """The record under which a parent's stop reaches its children."""
-    return StopRecord(
-        "parent", level_name(level), first.at, first.wall_at, first.reason, first.by, grace, first, source
-    )
+def derive(first: Stop, level: int, grace: float | None, source: str | None) -> Stop:
+    """The entry under which a parent's stop reaches its children."""
+    return Stop("parent", level_name(level), first.at, first.wall_at, first.reason, first.by, grace, first, source)
 
 
 def check_request(reason: object, by: object, cause: object, level: object) -> None:
@@ -119,30 +121,43 @@ def check_request(reason: object, by: object, cause: object, level: object) -> N
         raise BadArgument(f"reason and by of a stop are str or None, not {reason!r} and {by!r}")
 
 
-def new_record(
+def new_stop(
     reason: str | None,
     by: str | None,
     cause: Cause,
     level: Level,
     grace: float | str | None,
     source: str | None,
-) -> StopRecord:
-    """A checked request; ``BadArgument`` or ``BadDuration`` before anything is recorded."""
-    check_request(reason, by, cause, level)
+) -> Stop:
+    """A checked request of the caller; ``BadArgument`` or ``BadDuration`` before anything is recorded."""
+    if cause != "user" or level != "cancel" or by is not None or (reason is not None and type(reason) is not str):
+        check_request(reason, by, cause, level)
     seconds = None if grace is None else parse_duration(grace, what="grace", zero=True)
-    return StopRecord(cause, level, monotonic(), wall(), reason, by, seconds, None, source, calling_site())
+    stop = _new(Stop)  # its initialiser would take three times as long as these lines, and waiters wait for it
+    stop.cause = cause
+    stop.level = level
+    stop.at = monotonic()
+    stop.wall_at = wall()
+    stop.reason = reason
+    stop.by = by
+    stop.grace_s = seconds
+    stop.origin = None
+    stop.source = source
+    stop.site = raw_site(sys._getframe(1))
+    stop._made = []
+    return stop
 
 
-def answer(log: list[Entry], record: StopRecord | None, turn_id: str | None, session_id: str | None) -> StopAnswer:
-    """What ``record``'s place in the log means; None for a request that was not entered because nothing could
+def answer(log: list[Entry], stop: Stop | None, turn_id: str | None, session_id: str | None) -> StopAnswer:
+    """What ``stop``'s place in the log means; None for a request that was not entered because nothing could
     change any more."""
-    first: StopRecord | None = None
+    first: Stop | None = None
     for entry in log:
-        if entry is record:
-            return StopAnswer(
-                "accepted" if first is None else "already_cancelled", first or record, None, None, turn_id, session_id
-            )
-        if type(entry) is StopRecord:
+        if entry is stop:
+            if first is None:
+                return StopAnswer("accepted", entry, None, None, turn_id, session_id)
+            return StopAnswer("already_cancelled", first, None, None, turn_id, session_id)
+        if type(entry) is Stop:
             first = first or entry
         elif type(entry) is Retirement:
             outcome = outcome_of(first, entry)

@@ -91,6 +91,8 @@ def release_all(waiters: list[LockType]) -> None:
 
     Of a crowd a few are woken, and each of them wakes the next (E5).
     """
+    if not waiters:
+        return
     if len(waiters) > _AT_ONCE:
         _release_crowd(waiters)
         return

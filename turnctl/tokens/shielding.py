@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from turnctl.tokens.token import CancelToken
 
-__all__ = ["Shield", "is_shielded", "shielded_until"]
+__all__ = ["Shield", "is_shielded", "shielded_until", "shields"]
 
-_shields: ContextVar[tuple[Shield, ...]] = ContextVar("turnctl_shields", default=())
+shields: ContextVar[tuple[Shield, ...]] = ContextVar("turnctl_shields", default=())
 
 
 class Shield:
@@ -42,14 +42,14 @@ class Shield:
 
     def __enter__(self) -> Self:
         self.ends_at = monotonic() + self.max_s
-        self._outer = _shields.get()
-        _shields.set((*self._outer, self))
+        self._outer = shields.get()
+        shields.set((*self._outer, self))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _shields.set(self._outer)
+        shields.set(self._outer)
         if not self.token.cancelled or is_shielded(self.token):
             return
         if error is None:
@@ -60,14 +60,14 @@ class Shield:
 
 def shielded_until(token: CancelToken) -> float | None:
     """Monotonic seconds until which a stop of ``token`` is held back in this context; None if it is not."""
-    shields = _shields.get()
-    if not shields or token.level == "kill":
+    found = shields.get()
+    if not found or token.level == "kill":
         return None
     now = monotonic()
-    ends = [s.ends_at for s in shields if s.ends_at > now and is_under(token, s.token)]
+    ends = [s.ends_at for s in found if s.ends_at > now and is_under(token, s.token)]
     return max(ends, default=None)
 
 
 def is_shielded(token: CancelToken) -> bool:
     """Whether a stop of ``token`` is held back in this context."""
-    return bool(_shields.get()) and shielded_until(token) is not None
+    return bool(shields.get()) and shielded_until(token) is not None

@@ -18,18 +18,17 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
+from _thread import get_ident
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from turnctl import clock
 from turnctl.errors import CancelledError
-from turnctl.tokens.entries import read
-from turnctl.tokens.sites import RawSite, Site, is_ours, raw_stack, resolved, site_of
+from turnctl.tokens.entries import Stop, read
+from turnctl.tokens.sites import DEEPEST, RawSite, Site, is_ours, raw_stack, resolved
 from turnctl.tokens.tree import all_above
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from turnctl.records.stops import StopRecord
     from turnctl.tokens.core import TokenCore
 
@@ -37,29 +36,36 @@ __all__ = ["BY_ITS_EXIT", "Found", "first_seen", "note_raise", "note_seen", "swa
 
 _MOST = 50  # places that are told apart; more are only counted with the last
 BY_ITS_EXIT = -1  # in place of a line: the innermost ``with`` has caught it
-_local = threading.local()
 
 
-class _Raise:
-    """The last stop that was raised in a thread."""
+class _Local(threading.local):
+    last: _Raise | None = None
 
-    __slots__ = ("_ended", "_error", "height", "root", "stack", "token")
 
-    def __init__(
-        self, token: TokenCore, root: StopRecord, stack: tuple[RawSite, ...], height: int, error: BaseException
-    ) -> None:
-        self.token = weakref.ref(token)
-        self.root = root
-        self.stack = stack
-        self.height = height
-        self._ended: list[Reached] = []
-        self._error = weakref.ref(error, _when_let_go(self._ended, threading.get_ident()))
+_local = _Local()
+
+
+class _Raise(weakref.ref[BaseException]):
+    """The last stop that was raised in a thread: a weak reference to the exception, and what was to be seen then."""
+
+    __slots__ = ("ended", "height", "root", "stack", "thread", "token")
+
+    #: where it was let go of: the function, how many frames were below it, and how far it was
+    ended: tuple[CodeType, int, int] | None
+    height: int
+    root: Stop
+    stack: tuple[RawSite, ...]
+    thread: int
+    token: weakref.ref[TokenCore]
 
     def reached(self) -> Reached | None:
         """How far out the exception got; None if that was not seen."""
-        error = self._error()
+        error = self()
         if error is None:
-            return self._ended[0] if self._ended else None
+            if self.ended is None:
+                return None
+            code, below, at = self.ended
+            return Reached(code, below, resolved((code, at))[1], is_exact=False)
         trace = error.__traceback__  # it grows outwards, and begins with the frame that has caught it
         is_first = True
         while trace is not None:
@@ -98,13 +104,22 @@ def _place_in(stack: tuple[RawSite, ...], height: int, reached: Reached) -> int 
     return at if 0 <= at < len(stack) and stack[at][0] is reached.code else None
 
 
-def _when_let_go(ended: list[Reached], thread: int) -> Callable[[object], None]:
-    def let_go(_: object) -> None:
-        frame = sys._getframe().f_back  # None while the interpreter ends
-        if frame is not None and threading.get_ident() == thread:
-            ended.append(_reached(frame, is_exact=False))
-
-    return let_go
+def _let_go(last: _Raise) -> None:
+    frame = sys._getframe().f_back  # None while the interpreter ends
+    if frame is None or get_ident() != last.thread:
+        return
+    code = frame.f_code
+    below = last.height - 1
+    for passed, _ in last.stack:
+        if passed is code:
+            break
+        below -= 1
+    try:
+        # the usual case, told by one frame instead of by all
+        is_there = below >= 0 and sys._getframe(1 + below).f_back is None
+    except ValueError:
+        is_there = False
+    last.ended = (code, below if is_there else _below(frame), frame.f_lasti)
 
 
 class Found:
@@ -154,35 +169,60 @@ def _of_the_user(stack: tuple[RawSite, ...]) -> RawSite | None:
 
 def note_seen(token: TokenCore) -> None:
     """Keep when and where the stop was first met by a checkpoint. Called at each one that finds its token cancelled."""
-    for one in all_above(token):
+    _see(token, None)
+
+
+def _see(token: TokenCore, stack: tuple[RawSite, ...] | None) -> None:
+    for one in (token,) if token._parent is None else all_above(token):
         if one.cancelled:
-            cells = one._grow().cells
+            cells = (one._parts or one._grow()).cells
             if "first_seen" not in cells:
-                cells.setdefault("first_seen", (clock.monotonic(), site_of(sys._getframe(1))))
+                if stack is None:
+                    stack = raw_stack(sys._getframe(2))
+                cells.setdefault("first_seen", (clock.monotonic(), stack))
 
 
 def first_seen(token: TokenCore) -> tuple[float, Site | None] | None:
     """Monotonic seconds and place of the first checkpoint that found ``token`` cancelled."""
     parts = token._parts_now()
-    found: tuple[float, Site | None] | None = None if parts is None else parts.cells.get("first_seen")
-    return found
+    found: tuple[float, tuple[RawSite, ...]] | None = None if parts is None else parts.cells.get("first_seen")
+    if found is None:
+        return None
+    at, stack = found
+    raw = _of_the_user(stack)
+    return at, None if raw is None or raw[0].co_filename == threading.__file__ else resolved(raw)
 
 
-def note_raise(token: TokenCore, error: BaseException, *, after_work: bool = True) -> None:
-    """Called by a checkpoint that is about to raise ``error`` for the stop of ``token``.
+def note_raise(token: TokenCore, error: CancelledError, *, after_work: bool = True) -> CancelledError:
+    """Called by a checkpoint that is about to raise ``error`` for the stop of ``token``; returns it.
 
     Not ``after_work``: coming here does not say that the thread went on working, as at the end of a shield.
     """
-    record = read(token._log)[0]
-    if record is None:
-        return
-    root = _root(record)
-    frame = sys._getframe(1)
-    stack = raw_stack(frame)
-    last: _Raise | None = getattr(_local, "last", None)
-    _local.last = _Raise(token, root, stack, _below(frame) + 1, error)
+    for root in token._log:
+        if type(root) is Stop:
+            break
+    else:
+        return error
+    while root.origin is not None:
+        root = root.origin
+    found: list[RawSite] = []
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and len(found) < DEEPEST:
+        found.append((frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    mine = _Raise(error, _let_go)
+    mine.stack = stack = tuple(found)
+    mine.height = len(found) + (0 if frame is None else _below(frame) + 1)
+    mine.root = root
+    mine.ended = None
+    mine.thread = get_ident()
+    mine.token = weakref.ref(token)
+    last = _local.last
+    _local.last = mine
+    _see(token, stack)
     if after_work and last is not None and last.root is root and not _is_handled(root) and not _is_absorbed(last):
         _enter(token, last, _of_the_user(stack))
+    return error
 
 
 def _root(record: StopRecord) -> StopRecord:
@@ -191,12 +231,12 @@ def _root(record: StopRecord) -> StopRecord:
     return record
 
 
-def _is_handled(root: StopRecord) -> bool:
+def _is_handled(root: Stop) -> bool:
     """Whether this thread is in an ``except`` or ``finally`` that deals with that stop."""
     error = sys.exception()
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
-        if isinstance(error, CancelledError) and error.record is not None and _root(error.record) is root:
+        if isinstance(error, CancelledError) and error.record is not None and _root(error.record) is root.record:
             return True
         seen.add(id(error))
         error = error.__context__

@@ -16,13 +16,13 @@ from turnctl.tokens.callables import check_plain
 from turnctl.tokens.callbacks import Registration
 from turnctl.tokens.core import TokenCore
 from turnctl.tokens.deadline import cancel_at
-from turnctl.tokens.entries import CANCEL, level_name, new_record, outcome_of, read
+from turnctl.tokens.entries import CANCEL, Stop, level_name, new_stop, outcome_of, read
 from turnctl.tokens.event import TurnEvent
 from turnctl.tokens.pausing import wait_while_paused
 from turnctl.tokens.scope import bind, join, pin, unbind, unpin
-from turnctl.tokens.shielding import Shield, is_shielded
+from turnctl.tokens.shielding import Shield, is_shielded, shields
 from turnctl.tokens.swallowing import note_raise, note_seen
-from turnctl.tokens.tracing import trace
+from turnctl.tokens.tracing import trace, traced
 from turnctl.tokens.tree import parents_of
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from turnctl.tokens.turn import TurnCore
 
 __all__ = ["CancelToken", "TurnToken"]
+
+_new_error = BaseException.__new__
 
 
 class CancelToken(TokenCore):
@@ -59,29 +61,35 @@ class CancelToken(TokenCore):
 
     def _attend(self) -> None:
         """The long way of a checkpoint: somebody traces it, or it is paused, or a stop is to be raised."""
-        trace(self)
+        if traced:
+            trace(self)
         if not self.cancelled:
             wait_while_paused(self)
         if self.cancelled:
-            if not is_shielded(self):
-                raise self._raised()
+            if not shields.get() or not is_shielded(self):
+                raise note_raise(self, self._error())
             note_seen(self)
 
     def _raised(self, *, after_work: bool = True) -> CancelledError:
         """The error of a stop that is raised here and now; who finds out about swallowed ones takes note of it."""
-        note_seen(self)
-        error = self._error()
-        note_raise(self, error, after_work=after_work)
-        return error
+        return note_raise(self, self._error(), after_work=after_work)
 
     def _error(self) -> CancelledError:
-        record = self.record
-        text = "the turn was cancelled"
-        if record is not None:
-            text = f"{self._title()} was cancelled ({record.cause})"
-            if record.reason:
-                text += f": {record.reason}"
-        return CancelledError(text, record=record, token=self)
+        for stop in self._log:
+            if type(stop) is Stop:
+                break
+        else:
+            return CancelledError(token=self)
+        text = f"{self._title()} was cancelled ({stop.cause})"
+        if stop.reason:
+            text = f"{text}: {stop.reason}"
+        # its initialiser would take several times as long as these lines, and it is a wake-up that they delay
+        error = _new_error(CancelledError, text)
+        error._stop = stop
+        error.token = self
+        error.partial = None
+        error.late = None
+        return error
 
     def _title(self) -> str:
         return "a token"
@@ -108,7 +116,7 @@ class CancelToken(TokenCore):
         logs nothing, holds no lock: safe in signal handlers, finalizers and callbacks. Not a checkpoint.
         Raises ``BadArgument`` or ``BadDuration`` before anything is recorded.
         """
-        return self._enter(new_record(reason, by, cause, level, grace, self._source()))
+        return self._enter(new_stop(reason, by, cause, level, grace, self._source()))
 
     @property
     def event(self) -> TurnEvent:
@@ -139,7 +147,8 @@ class CancelToken(TokenCore):
     @property
     def record(self) -> StopRecord | None:
         """The stop that was accepted first, if any."""
-        return read(self._log)[0]
+        first = read(self._log)[0]
+        return None if first is None else first.record
 
     @property
     def cause(self) -> str | None:

@@ -15,9 +15,11 @@ from turnctl.tokens.tree import all_above, all_below
 if TYPE_CHECKING:
     from turnctl.tokens.core import TokenCore
 
-__all__ = ["Tracer", "add_tracer", "trace"]
+__all__ = ["Tracer", "add_tracer", "trace", "traced"]
 
 Tracer = Callable[["TokenCore"], object]
+#: holds one entry once a token of this process has been traced
+traced: list[object] = []
 
 
 def add_tracer(token: TokenCore, tracer: Tracer) -> Callable[[], None]:
@@ -29,6 +31,8 @@ def add_tracer(token: TokenCore, tracer: Tracer) -> Callable[[], None]:
     tracers: dict[object, Tracer] = cells.setdefault("tracers", {})
     key = object()
     tracers[key] = tracer
+    if not traced:
+        traced.append(key)
     for one in all_below(token):
         one._due = True
     return lambda: tracers.pop(key, None) and None

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from turnctl import points
 from turnctl.clock import monotonic, parse_duration, wall
 from turnctl.errors import BadArgument, TurnctlError
-from turnctl.records.stops import StopAnswer, StopRecord
+from turnctl.records.stops import StopAnswer
 from turnctl.tokens import pausing, registry
 from turnctl.tokens.activities import Activities, Activity, Owned
 from turnctl.tokens.adopting import Adopted, adopt, check_event
 from turnctl.tokens.bridge import Bridge
 from turnctl.tokens.deadline import Timer, cancel_at
 from turnctl.tokens.due import due_at
-from turnctl.tokens.entries import new_record
+from turnctl.tokens.entries import Stop, new_stop
 from turnctl.tokens.event import TurnEvent, release_all
 from turnctl.tokens.ids import check_name, new_turn_id
 from turnctl.tokens.nesting import ChildTurn
@@ -98,7 +98,7 @@ class TurnCore:
         self._is_framed = False
         self._beginner = 0  # the ident of the thread that began it
         # stops that came after the decision: they change no outcome, they only shorten the rest
-        self._hurry: list[StopRecord] = []
+        self._hurry: list[Stop] = []
         self._hurry_waiters: list[LockType] = []
         self._decided_at: float | None = None
         self._ending = False
@@ -266,7 +266,7 @@ class TurnCore:
         at = self.deadline
         if at is not None and at > monotonic():
             return  # moved in the meantime, and this is the earlier timer
-        self._request(new_record(reason, None, "deadline", "cancel", None, self.turn_id))
+        self.cancel(reason, cause="deadline")
 
     # -- stopping ---------------------------------------------------------------------------------------------
 
@@ -284,18 +284,19 @@ class TurnCore:
         A turn that was displaced and still drains answers ``already_cancelled``; a level of ``kill`` or a shorter
         grace then still shortens the rest. Never blocks; safe in a signal handler. Not a checkpoint.
         """
-        return self._request(new_record(reason, by, cause, level, grace, self.turn_id))
+        stop = new_stop(reason, by, cause, level, grace, self.turn_id)
+        answer = (self._token or self.token)._enter(stop)
+        return answer if answer.kind == "accepted" else self._too_late(stop, answer)
 
-    def _request(self, record: StopRecord) -> StopAnswer:
-        token = self.token
-        answer = token._enter(record)
+    def _too_late(self, stop: Stop, answer: StopAnswer) -> StopAnswer:
+        """What a request comes to that is not the one on record."""
         if answer or self.is_over:
             return answer
-        if answer.outcome == "superseded" and record.cause != "deadline" and not self._ending:
+        if answer.outcome == "superseded" and stop.cause != "deadline" and not self._ending:
             return answer  # its frames run on: only its own deadline still ends what it owns
         # decided, but not over: nothing changes any more but how long the rest may take
         points.reach("turn.stop.late")
-        self._hurry.append(record)
+        self._hurry.append(stop)
         self._ring()
         release_all(self._hurry_waiters)
         if answer.outcome == "cancelled" and not self._ending:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from turnctl import points
 from turnctl.errors import BadArgument
 from turnctl.tokens.shielding import shielded_until
-from turnctl.waiting.parking import end_of, left_until
+from turnctl.waiting.parking import end_of, left_until, must_raise
 from turnctl.waiting.slices import kind_of
 from turnctl.waiting.wakeup import Wakeup
 
@@ -121,7 +121,8 @@ def _watch(token: CancelToken, poller: _select.poll, wakeup: Wakeup, ends_at: fl
         limits = [one for one in (left, held) if one is not None]
         _ready(poller, min(limits, default=None))
         points.reach("waiting.woken")
-        wakeup.clear()  # S1
+        if not must_raise(token):  # or there is no next round
+            wakeup.clear()  # S1
 
 
 def _until_time(poller: _select.poll, ends_at: float | None) -> set[int]:
