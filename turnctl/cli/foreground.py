@@ -63,7 +63,7 @@ class Foreground:
         self._pressed: list[tuple[int, float]] = []
         self._sentinel = Sentinel.start() if self._may_hold else None
         ends = None if self._sentinel is None or not self._from_start else self._sentinel.ends
-        self._job = Job(self._claim, self._look, terminal.descriptor if self._from_start else None, ends)
+        self._job = Job(self._claim, self._look, terminal.descriptor if self._from_start else None, ends, self._leave)
         self._reader: threading.Thread | None = None
         self._before = {
             number: signal.signal(number, handler)
@@ -94,6 +94,11 @@ class Foreground:
     def keys(self) -> frozenset[int]:
         """The signals that the terminal's keys sent to the command, as far as it could get any."""
         return frozenset((signal.SIGINT, signal.SIGQUIT) if self._was_handed else ())
+
+    def _leave(self) -> None:
+        """Take the sentinel out of the command's group."""
+        if self._sentinel is not None:
+            self._sentinel.join(0)
 
     def _claim(self) -> None:
         """Take the foreground for the command: called in the child, before it becomes the command (F1).

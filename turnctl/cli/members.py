@@ -10,14 +10,15 @@ from turnctl.processes.table import Entry, read_entry, read_table
 __all__ = ["members", "warden_of"]
 
 
-_WARDEN = "turnctl: warden"
+#: the parent of a command: its warden, or the first process of its namespace
+_HOLDERS = ("turnctl: warden", "turnctl: init")
 
 
 def warden_of(leader: int) -> int | None:
     """The warden of a command that has just been started; None where it has none, or has ended already."""
     entry = read_entry(leader)
     parent = None if entry is None else read_entry(entry.ppid)
-    return parent.pid if parent is not None and parent.name == _WARDEN else None
+    return parent.pid if parent is not None and parent.name in _HOLDERS else None
 
 
 def members(leader: int | None, warden: int | None = None) -> list[tuple[str, int]]:

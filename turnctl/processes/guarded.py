@@ -93,6 +93,8 @@ class Guarded(Custody):
 
     def _on_exited(self, status: int, after: float) -> None:
         self.has_ended, self.returncode, self._exited_after = True, status, after
+        if self._job is not None and self.held_by == "namespace":
+            self._job.ended()  # a group that somebody outside is in keeps its namespace from ending
         self._tell_waiting()
 
     def _on_leftovers(self, members: list[Any]) -> None:

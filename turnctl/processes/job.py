@@ -14,7 +14,7 @@ __all__ = ["Job"]
 class Job:
     """One job. All but ``claim`` is called on the thread that runs the command."""
 
-    __slots__ = ("_claim", "_on_stop", "announce", "foreground", "is_guarded", "send", "stops")
+    __slots__ = ("_claim", "_on_end", "_on_stop", "announce", "foreground", "is_guarded", "send", "stops")
 
     def __init__(
         self,
@@ -22,8 +22,10 @@ class Job:
         on_stop: Callable[[], None],
         foreground: int | None,
         announce: tuple[int, int] | None,
+        on_end: Callable[[], object] = lambda: None,
     ) -> None:
         self._claim = claim
+        self._on_end = on_end
         self._on_stop = on_stop
         #: the descriptor of the terminal whose foreground it is to have from the start
         self.foreground = foreground
@@ -41,3 +43,7 @@ class Job:
         """The main process has been stopped by that signal."""
         self.stops.append(signum)
         self._on_stop()
+
+    def ended(self) -> None:
+        """The main process has ended, and its group must be left by who is in there from outside its namespace."""
+        self._on_end()

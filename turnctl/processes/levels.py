@@ -7,6 +7,7 @@ namespaces and control group; a setting that an administrator changes meanwhile 
 
 from __future__ import annotations
 
+import marshal
 import os
 import sys
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from turnctl.processes.delegated import own_folder
 from turnctl.processes.moment import take
 from turnctl.processes.remedies import explain
+from turnctl.processes.request import Request, compose
 from turnctl.processes.upkeep import refusal
 from turnctl.records.process import STRENGTHS, Containment, Holder
 
@@ -26,7 +28,7 @@ for n, p in (("turnctl", sys.argv[1]), ("turnctl.processes", sys.argv[1] + "/pro
     m = sys.modules[n] = type(sys)(n)
     m.__path__ = [p]
 from turnctl.processes.trial import main
-main(*sys.argv[2:])
+main()
 """
 _TOO_LONG_S = 20
 
@@ -72,8 +74,6 @@ def _read(name: Holder, refused: str | None, said: dict[str, str]) -> Capability
         return Capability(name, strength, True, _REASONS[name])
     if refused is not None:
         return Capability(name, strength, False, refused, _REMEDY)
-    if name == "cgroup" and "warden" in said and name not in said:
-        return Capability(name, strength, False, *explain("cgroup:none", 0))
     answer = said.get(name, "it could not be tried")
     if name == "warden" or ":" not in answer:
         is_good = answer in ("", "- no-proc")
@@ -91,22 +91,28 @@ _REMEDY = "run it on Linux with an ordinary interpreter, python3"
 def _try() -> dict[str, str]:
     folder = own_folder()
     try:
-        key: object = (take().key, folder)
+        moment = take()
     except OSError:
-        key = None
-    if key is not None and key in _known:
+        return {}
+    key = (moment.key, folder)
+    if key in _known:
         return _known[key]
     import subprocess
 
+    itself = sys.executable
+    program = Request([itself, "-I", "-S", "-c", "pass"], env={}, cwd="/", hold="cgroup", folder=folder)
+    request = marshal.dumps(compose(program, moment, moment)[0] | {"number": 0})
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     flags = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
-    argv = [sys.executable, *flags, "-c", _BOOT, package, sys.executable, folder]
+    argv = [itself, *flags, "-c", _BOOT, package]
     try:
-        done = subprocess.run(argv, capture_output=True, timeout=_TOO_LONG_S, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(argv, capture_output=True, timeout=_TOO_LONG_S, check=False, input=request)
     except (OSError, subprocess.TimeoutExpired):
         return {}
     lines = done.stdout.decode("utf-8", "replace").splitlines()
     said = {name: why for name, _, why in (line.partition(" ") for line in lines)}
-    if key is not None:
+    if not folder:
+        said["cgroup"] = "cgroup:none 0"
+    if done.returncode == 0:
         _known[key] = said
     return said

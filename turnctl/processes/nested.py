@@ -21,7 +21,7 @@ from time import monotonic
 
 from turnctl.processes import link, nsinit
 from turnctl.processes.birth import NotStarted
-from turnctl.processes.kernel import SIGKILL, failpoint
+from turnctl.processes.kernel import SIGKILL, failpoint, open_pidfd
 from turnctl.processes.kin import Member, describe, own_children, send, walk
 from turnctl.processes.sweep import Below
 
@@ -36,6 +36,8 @@ __all__ = ["Nested", "begin"]
 TELL_S = 1.0
 #: how long it has to answer
 ANSWER_S = 0.5
+#: how long the end of a namespace is waited for, in which nothing was started
+ENDING_MS = 200
 
 
 class Nested(Below):
@@ -165,6 +167,7 @@ def begin(request: "dict[str, Any]", fds: tuple[int, ...]) -> Nested:
     ours, theirs = link.pair()
     ours.setsockopt(SOL_SOCKET, SO_PASSCRED, 1)
     init = 0
+    before = own_children(os.getpid())
     try:
         maker = os.fork()
         if maker == 0:
@@ -172,7 +175,7 @@ def begin(request: "dict[str, Any]", fds: tuple[int, ...]) -> Nested:
         theirs.close()
         failpoint("warden-made")
         os.waitpid(maker, 0)
-        init = _first_child()
+        init = _first_child(before)
         line = link.Line(ours)
         line.send("go")
         told, leader = _await_word(ours)
@@ -199,10 +202,9 @@ def _be_maker(ours: socket, theirs: socket, request: "dict[str, Any]", fds: tupl
         os._exit(status)
 
 
-def _first_child() -> int:
+def _first_child(before: list[int]) -> int:
     """The first process, which fell to us when its maker ended; 0 where the maker made none."""
-    found = own_children(os.getpid())
-    return found[0] if found else 0
+    return next((pid for pid in own_children(os.getpid()) if pid not in before), 0)
 
 
 def _await_word(sock: socket) -> "tuple[tuple[Any, ...], int]":
@@ -232,10 +234,22 @@ def _await_word(sock: socket) -> "tuple[tuple[Any, ...], int]":
 
 
 def _end(init: int, sock: socket) -> None:
+    """End the first process of a command that was not started.
+
+    If somebody outside is still in the group that the command was to have, as one that listens for the keys of its
+    terminal, it cannot end before that one has heard of it: then it is reaped with the next command.
+    """
     sock.close()
-    if init:
-        try:
-            os.kill(init, SIGKILL)
-        except ProcessLookupError:
-            pass
-        os.waitpid(init, 0)
+    if not init:
+        return
+    try:
+        os.kill(init, SIGKILL)
+    except ProcessLookupError:
+        return
+    fd = open_pidfd(init)
+    if fd is not None:
+        gone = poll()
+        gone.register(fd, POLLIN)
+        gone.poll(ENDING_MS)
+        os.close(fd)
+    os.waitpid(init, os.WNOHANG)

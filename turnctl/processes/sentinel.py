@@ -74,7 +74,8 @@ class Sentinel:
         return cls(pid, report, joined, life)
 
     def join(self, group: int) -> bool:
-        """Have it join ``group``, which is of our session; whether it did. Blocks until then, a second at most.
+        """Have it join ``group``, which is of our session, 0 for one of its own; whether it did. Blocks until then, a
+        second at most.
 
         May be called in a forked child of ours as well, for the child's own group: that is the one way to have it
         there before the child becomes a command.

@@ -30,6 +30,8 @@ __all__ = ["Below"]
 
 #: how long one sweep waits for what it stopped to stand still
 FREEZE_S = 0.1
+#: how long nobody may be found among those that are left
+PUZZLED_S = 2.0
 _LOOK_AGAIN_MS = 1
 
 
@@ -54,6 +56,7 @@ class Below:
         #: what is worth telling of the way in which the command is held
         self.details: dict[str, Any] = {}
         self._since = since
+        self._puzzled_until: float | None = None
         self._spared = spared
         self._has_swept = False
 
@@ -267,6 +270,17 @@ class Below:
         """What was sent since the last call, with times counted from ``began``."""
         sent, self.sent = self.sent, []
         return [(at - began, signum, scope, pid) for at, signum, scope, pid in sent]
+
+    def left_over(self, now: float) -> "list[tuple[int, int, int, str, bytes, str]] | None":
+        """Who lives on after the main process has ended; None while nobody is found, though the end is not proved.
+
+        The kernel may be about to prove it; after ``PUZZLED_S`` whoever can be named is.
+        """
+        found = [describe(member, "running") for member in self.members()]
+        self._puzzled_until = self._puzzled_until or now + PUZZLED_S
+        if found or now < self._puzzled_until:
+            return found or None
+        return self.describe("running")
 
     def describe(self, reason: str = "") -> list[tuple[int, int, int, str, bytes, str]]:
         """Whoever is there, and why; without a reason, why it could not be ended."""

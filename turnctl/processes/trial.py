@@ -4,6 +4,7 @@ Writes a line for each level: its name, and what was refused, if anything was: t
 started under each, which ends at once.
 """
 
+import marshal
 import os
 from select import poll
 
@@ -12,11 +13,16 @@ from turnctl.processes.holds import begin
 from turnctl.processes.kernel import adopt_orphans, hear_children
 from turnctl.processes.shielding import landlock_abi
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["main"]
 
 
-def main(interpreter: str, folder: str) -> None:
-    """Try all. ``folder`` is the control group that this program is in, or empty."""
+def main() -> None:
+    """Try all, with the request of a command that comes by stdin; its ``folder`` is our control group, or empty."""
+    request = marshal.loads(os.read(0, 65536))  # noqa: S302 - written by our own other half
     wake = hear_children()
     try:
         adopt_orphans()
@@ -24,8 +30,8 @@ def main(interpreter: str, folder: str) -> None:
         _tell("warden", str(error))
         return
     _tell("warden", "")
-    for hold in ("namespace", "cgroup") if folder else ("namespace",):
-        _tell(hold, _refused(hold, interpreter, folder, wake))
+    for hold in ("namespace", "cgroup") if request["folder"] else ("namespace",):
+        _tell(hold, _refused(dict(request, hold=hold), wake))
     _tell("landlock", str(landlock_abi()))
 
 
@@ -33,37 +39,11 @@ def _tell(name: str, what: str) -> None:
     os.write(1, f"{name} {what}\n".encode())
 
 
-def _refused(hold: str, interpreter: str, folder: str, wake: int) -> str:
-    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-    program = os.fsencode(interpreter)
-    request = {
-        "argv": [program, b"-I", b"-S", b"-c", b"pass"],
-        "programs": (program,),
-        "env": [],
-        "std": (0, 0, 0),
-        "keep": (),
-        "cwd": None,
-        "cwd_fd": -1,
-        "session": True,
-        "foreground": -1,
-        "announce": None,
-        "watch_stops": False,
-        "restore": True,
-        "umask": -1,
-        "limits": (),
-        "hold": hold,
-        "folder": folder,
-        "host": (os.getpid(), 0),
-        "number": 0,
-        **dict.fromkeys(("closed", "ignored", "mask"), ()),
-        **dict.fromkeys(("nice", "processors", "uid", "gid", "groups")),
-    }
+def _refused(request: "dict[str, Any]", wake: int) -> str:
     try:
-        below = begin(request, (null,), lambda _above: None)
+        below = begin(request, (), lambda _above: None)
     except NotStarted as error:
         return f"{error.what} {error.errno}"
-    finally:
-        os.close(null)
     moved = poll()
     moved.register(wake, 1)
     while not below.reap():

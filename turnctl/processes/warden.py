@@ -213,7 +213,7 @@ class Warden:
         self._has_told_exit = self._is_deadline_given = False
         self._policy = request["leftovers"]
         try:
-            below = begin(request, fds, self._lift)
+            self._below = below = begin(request, fds, self._lift)
         except (NotStarted, OSError) as error:
             self._request = None
             self._idle_at = monotonic() + IDLE_S
@@ -221,7 +221,6 @@ class Warden:
             return
         failpoint("warden-started")
         self._began = monotonic()
-        self._below = below
         self._watch.add(below.fd, self._on_below)
         if request["timeout"] is not None:
             self._deadline = self._began + request["timeout"]
@@ -248,10 +247,7 @@ class Warden:
             self._watch.remove(old)
         edges = self._unheard.fd
         if edges not in self._watch.then:
-            self._watch.add(edges, self._on_edge)
-
-    def _on_edge(self) -> None:
-        self._unheard.on_edge(monotonic())
+            self._watch.add(edges, lambda: self._unheard.on_edge(monotonic()))
 
     def _lift(self, above: int) -> None:
         """Move what is ours out of the way of numbers that a program is to have."""
@@ -294,9 +290,11 @@ class Warden:
         if self._ladder is not None:
             self._climb(now)
         elif self._settle_at is not None and now >= self._settle_at:
-            self._settle_at = None
-            self._line.send("leftovers", below.describe("running"))
-            self._deal_with_leftovers()
+            left = below.left_over(now)
+            self._settle_at = now + SETTLE_S if left is None else None
+            if left is not None:
+                self._line.send("leftovers", left)
+                self._deal_with_leftovers()
         elif self._deadline is not None and now >= self._deadline:
             assert self._request is not None
             self._begin(self._request["steps"], "timeout")
