@@ -1,0 +1,37 @@
+"""Ending all below a main process: it is held still for the proof, and goes on afterwards."""
+
+from __future__ import annotations
+
+from commands import alive, nap
+from warding import by_host
+
+_CODE = """
+import time
+from turnctl.processes import cull, kernel, kin, steps
+kernel.adopt_orphans()
+leader = os.fork()
+if leader == 0:
+    os.execvp("sleep", ["sleep", sys.argv[1]])
+while b"sleep" != kin.read_member(leader).comm: time.sleep(0.001)
+one = cull.Cull(leader, leader, [], steps.Ladder(time.monotonic(), (), "scope"), time.monotonic(), 5.0)
+real, seen = one._is_empty, []
+def is_empty():
+    seen.append(kin.read_member(leader).state)
+    return real()
+one._is_empty = is_empty
+facts = one.step(time.monotonic())
+while kin.read_member(leader).state == "T": time.sleep(0.001)
+say(seen, kin.read_member(leader).state in "RS", facts["empty"])
+os.kill(leader, 9)
+os.waitpid(leader, 0)
+"""
+
+
+def test_leader_stands_still_for_the_proof() -> None:
+    """Emptiness is claimed only of a moment at which the main process was stopped; it is continued at once."""
+    tag = nap()
+    with by_host(_CODE, tag.split()[1]) as host:
+        told = host.finished()
+
+    assert "['T'] True True" == told.strip()
+    assert [] == alive(tag)
