@@ -68,7 +68,6 @@ def _by_hand() -> Made:
         aborter.start()
         done.wait()
         worker.join()
-        aborter.join()
 
     return block, stop.set, _nothing
 
