@@ -23,7 +23,7 @@ SIGNAL = GROUND | {"tokens"}
 ABOVE_SIGNAL = SIGNAL | {"waiting", "signals"}
 WORK = ABOVE_SIGNAL | {"processes", "ledger"}
 TOLD = WORK | {"agent", "report"}
-FACES = TOLD | {"turns", "ambient", "compat", "_version"}
+FACES = TOLD | {"turns", "ambient", "compat", "installs", "_version"}
 ALL = FACES | {FACE}
 
 #: Which other rooms a room may import, also lazily. Dependencies point down only.
@@ -45,6 +45,7 @@ LOWER = {
     "turns": TOLD,
     "ambient": TOLD | {"turns"},
     "compat": TOLD | {"turns"},
+    "installs": TOLD,
     FACE: FACES,
     "integrations": ALL,
     "cli": ALL,

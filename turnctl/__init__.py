@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         wait,
     )
     from turnctl.compat import register_cancel_event, unregister_cancel_event
+    from turnctl.installs import install
     from turnctl.records.diagnosis import Diagnosis
     from turnctl.records.process import Completed, ProcessOutcome
     from turnctl.records.report import ActivityRecord, TurnReport
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from turnctl.waiting.call import LateResult
     from turnctl.waiting.coroutines import StopEvent
     from turnctl.waiting.executor import TurnExecutor
-    from turnctl.waiting.installing import Installed, install, uninstall
+    from turnctl.waiting.installing import Installed, uninstall
     from turnctl.waiting.jobs import TurnFuture
     from turnctl.waiting.locks import Lock
     from turnctl.waiting.queues import SimpleQueue
@@ -180,7 +181,7 @@ _HOMES = {
     "get": "turnctl.ambient",
     "handle_signals": "turnctl.signals",
     "input": "turnctl.ambient",
-    "install": "turnctl.waiting.installing",
+    "install": "turnctl.installs",
     "pause_all": "turnctl.tokens.pausing",
     "popen": "turnctl.ambient",
     "register_cancel_event": "turnctl.compat",

@@ -163,6 +163,8 @@ def threads(turn: Turn) -> int:
         assert_type(future, turnctl.TurnFuture[int])
     with turnctl.install(threads=True) as installed:
         assert_type(installed, turnctl.Installed)
+    with turnctl.install(subprocess=True, single_turn=True) as installed:
+        assert_type(installed, turnctl.Installed)
     turnctl.uninstall()
     return started.result("1s")
 

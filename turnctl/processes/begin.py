@@ -113,7 +113,7 @@ def _why_not(spec: Spec) -> str | None:
     if refusal is not None:
         return refusal
     if spec.before_exec is not None and not isinstance(spec.before_exec, Job):
-        return "before_exec= runs in a fork of this program"
+        return "before_exec= (preexec_fn= of subprocess) runs in a fork of this program"
     if _refused is not None and monotonic() < _refused[0]:
         return _refused[1]
     return None
@@ -142,14 +142,17 @@ def _request(
         raise launch.Uncontained(ENOENT, "cgroup:none")
     hygiene = spec.hygiene
     job = spec.before_exec if isinstance(spec.before_exec, Job) else None
+    details = spec.details
     args = [spec.args] if isinstance(spec.args, (str, bytes)) else spec.args
     ends = [_number(pipes.ends["stdin"], 0), _number(pipes.ends["stdout"], 1), _number(pipes.ends["stderr"], 2)]
     if pipes.ends["stderr"] == "stdout":
         ends[2] = ends[1]
-    closed = tuple(at for at, fd in enumerate(ends) if fd == at and not _is_inherited(fd))
+    inherited = [pipes.ends[name] == "inherit" for name in ("stdin", "stdout", "stderr")]
+    closed = tuple(at for at, fd in enumerate(ends) if inherited[at] and fd == at and not _is_inherited(fd))
     ends = [None if at in closed else fd for at, fd in enumerate(ends)]
     return launch.Request(
         ["/bin/sh", "-c", *args] if spec.shell else args,
+        executable=details.executable,
         env=spec.env,
         cwd=spec.cwd,
         stdin=ends[0],
@@ -174,6 +177,10 @@ def _request(
         nice=None if hygiene.nice is None else max(-20, min(19, os.getpriority(os.PRIO_PROCESS, 0) + hygiene.nice)),
         limits=hygiene.limits.rows,
         shield=hygiene.shield,
+        restore_signals=details.restore_signals,
+        user=details.user,
+        group=details.group,
+        groups=details.extra_groups,
     )
 
 

@@ -21,13 +21,18 @@ from turnctl.processes.drive import Phase
 from turnctl.processes.moving import Movable, Move
 from turnctl.processes.output import Pump
 
-__all__ = ["Closing"]
+__all__ = ["UNKNOWN", "Closing"]
+
+#: what stands for a status that is not known, where there has to be one; asyncio has the same
+UNKNOWN = 255
 
 
 class Closing(Movable):
     """What ``Supervision`` does when nothing of its command is left, or what is left is kept or given up."""
 
     account: Account
+    interrupted: bool
+    _custody: Custody | None
     _consumers: Consumers
     _there: list[Found]
     _keeps_leftovers: bool
@@ -106,3 +111,16 @@ class Closing(Movable):
 
     def _why_not(self, move: Move) -> str:
         return "it has ended already" if self.account.ended_at is not None else super()._why_not(move)
+
+    def _look_at_what_is_left(self) -> None:
+        if self._held.look() and self._held.leftovers() == []:
+            self._finish([])
+
+    def is_stopped(self) -> bool:
+        """Whether a stop ends it, or has ended it."""
+        return self.interrupted or self._is_stop_wanted()
+
+    def status(self) -> int | None:
+        """The status of the main process, None before its end; ``UNKNOWN`` where it ended and that is not known."""
+        found = None if self._custody is None else self._custody.returncode
+        return UNKNOWN if found is None and self.phase == "over" else found

@@ -83,6 +83,10 @@ class Custody:
     def await_end(self, found: list[Found], pump: Pump) -> None:
         """Have the loop woken when these have ended."""
 
+    def signal(self, signum: int) -> None:
+        """Send one signal to the main process, if that has not ended."""
+        raise NotImplementedError
+
     # -- the ending ------------------------------------------------------------------------------------------
 
     def begin(self, cause: str, kill_at: float) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from time import monotonic
 from typing import Literal
@@ -40,6 +41,7 @@ class Driven:
         self._wakeup: Wakeup | None = None
         self._asked = False
         self._limits: list[Callable[[], float]] = []
+        self._to_send: deque[int] = deque()
         self._home = os.getpid()
         self._driver = threading.Lock()
         self._driving: int | None = None
@@ -54,6 +56,10 @@ class Driven:
 
     def _drive(self) -> None:
         """Go on until the command is over or left. Called with ``_driver`` held."""
+        raise NotImplementedError
+
+    def _look_at_what_is_left(self) -> None:
+        """Let go of it if it has ended. Called with ``_driver`` held."""
         raise NotImplementedError
 
     def _drive_here(self, work: Callable[[], None]) -> None:
@@ -98,6 +104,11 @@ class Driven:
             except RuntimeError:
                 pass  # no thread to be had now: the owner's ``end`` does it
 
+    def send(self, signum: int) -> None:
+        """Have one signal sent to the main process, if that has not ended by then. Never blocks, never raises."""
+        self._to_send.append(signum)
+        self.wake()
+
     def hurry(self, grace_s: float) -> None:
         """Begin to end it, and have it killed ``grace_s`` from now at the latest. Never blocks."""
         at = monotonic() + grace_s
@@ -134,6 +145,18 @@ class Driven:
         """Have a blocked loop look at what is wanted. Never blocks; safe in a signal handler."""
         if not self.is_foreign and self._wakeup is not None:
             self._wakeup.ring()
+
+    def look_again(self) -> None:
+        """Close the account of what was left and has ended by itself since. Never blocks."""
+        if self.is_foreign or self.phase != "left" or not self._driver.acquire(False):
+            return
+        try:
+            self._driving = threading.get_ident()
+            if self.phase == "left":
+                self._look_at_what_is_left()
+        finally:
+            self._driving = None
+            self._driver.release()
 
     # -- a thread of its own ---------------------------------------------------------------------------------
 

@@ -81,6 +81,10 @@ class Grouped(Custody):
         for fd in self.tree.held:
             pump.watch(fd)
 
+    def signal(self, signum: int) -> None:
+        if self.leader.signal(signum):
+            self._account.sent(signum, [("process", self.leader.pid)])
+
     # -- the ending ------------------------------------------------------------------------------------------
 
     def begin(self, cause: str, kill_at: float) -> None:  # noqa: ARG002 - the cause is the loop's to know

@@ -227,6 +227,9 @@ class Guarded(Custody):
             return list(self._survivors)
         return self._left
 
+    def signal(self, signum: int) -> None:
+        self._ask(self._warded.signal, signum)
+
     # -- the ending ------------------------------------------------------------------------------------------
 
     def begin(self, cause: str, kill_at: float) -> None:

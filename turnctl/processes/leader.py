@@ -111,6 +111,21 @@ class Leader:
             return False
         return True
 
+    def signal(self, signum: int) -> bool:
+        """Send to the process itself; whether it was reached."""
+        if self.ended:
+            return False
+        try:
+            if self.fd is not None:
+                signal.pidfd_send_signal(self.fd, signum)
+            elif self.is_held():
+                os.kill(self.pid, signum)
+            else:
+                return False
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
     def reap(self) -> bool:
         """Let go of the process, its number and its descriptor; False if it has not ended."""
         if not self.lost and not self._wait(0):

@@ -50,7 +50,7 @@ class Request(NamedTuple):
     """
 
     argv: Sequence[str | bytes]
-    executable: str | bytes | None = None
+    executable: str | bytes | os.PathLike[str] | os.PathLike[bytes] | None = None
     env: Mapping[Any, Any] | None = None
     cwd: str | bytes | None = None
     stdin: int | None = None

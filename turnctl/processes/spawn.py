@@ -41,6 +41,9 @@ def name_a_line(spec: Spec, error: BaseException) -> None:
         error.add_note("a command given as one string is the name of a program; pass a list, or shell=True")
 
 
+#: as it was when this was loaded: by now it may be the one of ``install(subprocess=True)``, which comes here
+_Popen = subprocess.Popen
+
 _FOR_POPEN: dict[int | str, int | None] = {
     "inherit": None,
     "null": subprocess.DEVNULL,
@@ -49,17 +52,23 @@ _FOR_POPEN: dict[int | str, int | None] = {
 
 
 def _popen(spec: Spec, ends: dict[str, Any]) -> int:
-    popen = subprocess.Popen.__new__(subprocess.Popen)
+    popen = _Popen.__new__(_Popen)
+    details = spec.details
     try:
         # in two steps, so that a child whose start is interrupted can still be reached
         popen.__init__(  # type: ignore[misc]
             spec.args,
             shell=spec.shell,
+            executable=details.executable,
             cwd=spec.cwd,
             env=spec.env,
             close_fds=spec.close_fds,
             pass_fds=spec.pass_fds,
             umask=-1 if spec.hygiene.umask is None else spec.hygiene.umask,
+            restore_signals=details.restore_signals,
+            user=details.user,
+            group=details.group,
+            extra_groups=details.extra_groups,
             start_new_session=spec.terminal == "session",
             # only our own command line gives one: between fork and exec a host with threads can do little
             preexec_fn=spec.before_exec,
@@ -74,7 +83,7 @@ def _popen(spec: Spec, ends: dict[str, Any]) -> int:
     return popen.pid
 
 
-def _undo(popen: subprocess.Popen[Any]) -> None:
+def _undo(popen: _Popen[Any]) -> None:
     pid = getattr(popen, "pid", None)
     if pid is None or popen.returncode is not None:
         return

@@ -14,7 +14,7 @@ from turnctl.processes.request import Leftovers
 from turnctl.processes.signames import number_of
 from turnctl.tokens.activities import Owner
 
-__all__ = ["Args", "Spec", "Stream", "Terminal", "make_spec", "read_stream"]
+__all__ = ["Args", "Details", "Spec", "Stream", "Terminal", "make_spec", "read_stream"]
 
 Args = Sequence["str | bytes | os.PathLike[str]"] | str | bytes | os.PathLike[str]
 Stream = int | IO[Any] | Literal["inherit", "null", "pipe"] | None
@@ -24,6 +24,16 @@ Terminal = Literal["session", "group"]
 _NAMES_OF_NUMBERS = {-1: "pipe", -2: "stdout", -3: "null"}
 _TITLE_LENGTH = 80
 _USUAL = Hygiene()
+
+
+class Details(NamedTuple):
+    """What only the stand-in for ``subprocess`` asks for, by the names that ``Popen`` has for it."""
+
+    executable: str | bytes | os.PathLike[str] | os.PathLike[bytes] | None = None
+    user: int | None = None
+    group: int | None = None
+    extra_groups: tuple[int, ...] | None = None
+    restore_signals: bool = True
 
 
 class Spec(NamedTuple):
@@ -52,6 +62,7 @@ class Spec(NamedTuple):
     idle_s: float | None = None
     pass_fds: tuple[int, ...] = ()
     hygiene: Hygiene = Hygiene()
+    details: Details = Details()
 
     @property
     def title(self) -> str:

@@ -225,6 +225,8 @@ class Supervision(Closing):
                 if fd == wakeup.fd:
                     wakeup.clear()
                     self._tell_foreseen()
+                    while self._to_send:
+                        self._held.signal(self._to_send.popleft())
                     self._tell()
                 if self.account.ended_at is None:
                     self._held.notice(None if fd == wakeup.fd else fd, self._pump)

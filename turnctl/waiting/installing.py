@@ -2,7 +2,7 @@
 
 ``threads`` has ``Thread.start`` and ``ThreadPoolExecutor.submit`` copy the caller's context, as Python 3.14 can do for
 threads by itself and no version does for the jobs of a pool. ``single_turn`` lets code that nothing is bound for obey
-the only turn of the process.
+the only turn of the process. Other rooms add changes of their own (``more``).
 
 Invariants
   I1  Each change is counted: it is made with the first ``install`` that asks for it and undone with the last
@@ -21,7 +21,7 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,13 +33,17 @@ from turnctl.tokens.sites import is_ours
 if TYPE_CHECKING:
     from turnctl.tokens.token import CancelToken
 
-__all__ = ["Installed", "install", "uninstall"]
+__all__ = ["Change", "Installed", "install", "uninstall"]
 
 
-class _Change:
-    """One function of another module, replaced by one of ours while it is counted above zero."""
+class Change:
+    """One name of another module, replaced by one of ours while it is counted above zero.
 
-    def __init__(self, owner: Callable[[], Any], name: str, make: Callable[[_Change], Callable[..., Any]]) -> None:
+    Rooms above this one make their own, and hand them to ``install``. ``make`` is called with the change, whose
+    ``original`` is what it found, and whose ``count`` is 0 once ours has to do nothing any more.
+    """
+
+    def __init__(self, owner: Callable[[], Any], name: str, make: Callable[[Change], Callable[..., Any]]) -> None:
         self._owner = owner
         self._name = name
         self._make = make
@@ -76,7 +80,7 @@ class _Change:
         )
 
 
-def _thread_start(change: _Change) -> Callable[..., Any]:
+def _thread_start(change: Change) -> Callable[..., Any]:
     original: Any = change.original
 
     def start(self: threading.Thread) -> None:
@@ -117,7 +121,7 @@ def _is_for_us(thread: threading.Thread) -> bool:
     return held.get("_context") is None
 
 
-def _pool_submit(change: _Change) -> Callable[..., Any]:
+def _pool_submit(change: Change) -> Callable[..., Any]:
     original: Any = change.original
 
     def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -140,7 +144,7 @@ def _pool_class() -> Any:
 
 
 _changes = threading.RLock()
-_threads = (_Change(_thread_class, "start", _thread_start), _Change(_pool_class, "submit", _pool_submit))
+_threads = (Change(_thread_class, "start", _thread_start), Change(_pool_class, "submit", _pool_submit))
 _adopting = 0
 _told_ambiguous = False
 _stack: list[Installed] = []
@@ -149,18 +153,17 @@ _stack: list[Installed] = []
 class Installed:
     """What one ``install`` changed; the end of its ``with``, or ``uninstall()``, undoes it."""
 
-    def __init__(self, *, threads: bool, single_turn: bool) -> None:
-        self.threads = threads
-        self.single_turn = single_turn
+    def __init__(self, names: tuple[str, ...], changes: tuple[Change, ...]) -> None:
+        self._names = names
+        self._changes = changes
         self._is_in = False
 
     def _enter(self) -> Self:
         global _adopting, _told_ambiguous
         with _changes:
-            if self.threads:
-                for change in _threads:
-                    change.enter()
-            if self.single_turn:
+            for change in self._changes:
+                change.enter()
+            if "single_turn" in self._names:
                 _adopting += 1
                 _told_ambiguous = False
                 current.adopter = _only_token
@@ -171,15 +174,13 @@ class Installed:
     def uninstall(self) -> None:
         """Undo this one; may be called twice. Others that were installed stay."""
         global _adopting
-        told: list[str] = []
         with _changes:
             if not self._is_in:
                 return
             self._is_in = False
             _stack.remove(self)
-            if self.threads:
-                told = [text for change in reversed(_threads) if (text := change.leave()) is not None]
-            if self.single_turn:
+            told = [text for change in reversed(self._changes) if (text := change.leave()) is not None]
+            if "single_turn" in self._names:
                 _adopting -= 1
                 if _adopting == 0:
                     current.adopter = None
@@ -193,27 +194,29 @@ class Installed:
         self.uninstall()
 
     def __repr__(self) -> str:
-        names = [name for name in ("threads", "single_turn") if getattr(self, name)]
-        return f"<Installed {', '.join(names)}{'' if self._is_in else ', undone'}>"
+        return f"<Installed {', '.join(self._names)}{'' if self._is_in else ', undone'}>"
 
 
-def install(*, threads: bool = False, single_turn: bool = False, http: bool = False) -> Installed:
-    """Change the process for code that cannot be edited; nothing is changed that is not asked for.
-
-    ``threads``: new threads, and the jobs of a ``ThreadPoolExecutor``, run in a copy of the context that started or
-    submitted them, and so obey its turn. ``single_turn``: code with no turn and no session bound obeys the only turn
-    of the process; with two or more it obeys none, as without. ``http`` is refused: this version does not have it.
-    Installs are counted; ``uninstall()`` undoes the last one, the end of the ``with`` its own. Thread-safe, never
-    blocks, not a checkpoint.
-    """
+def install(
+    *,
+    threads: bool = False,
+    single_turn: bool = False,
+    http: bool = False,
+    more: Mapping[str, tuple[Change, ...]] | None = None,
+) -> Installed:
+    """``turnctl.install`` without what rooms above this one have to offer, which comes as ``more``, by name."""
     for name, given in (("threads", threads), ("single_turn", single_turn), ("http", http)):
         if given is not True and given is not False:
             raise BadArgument(f"install({name}=...) is True or False, not {given!r}")
     if http:
         raise BadArgument("install(http=True) is not in this version; give turn.call() an abort=, or bridge the socket")
-    if not (threads or single_turn):
-        raise BadArgument("install() has nothing to install: give threads=True or single_turn=True")
-    return Installed(threads=threads, single_turn=single_turn)._enter()
+    found = {"threads": _threads if threads else (), **(more or {})}
+    names = [name for name, changes in found.items() if changes]
+    if single_turn:
+        names.append("single_turn")
+    if not names:
+        raise BadArgument("install() has nothing to install: give threads=True, single_turn=True or subprocess=True")
+    return Installed(tuple(names), tuple(change for changes in found.values() for change in changes))._enter()
 
 
 def uninstall() -> None:
