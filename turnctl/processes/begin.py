@@ -113,7 +113,7 @@ def _why_not(spec: Spec) -> str | None:
     if refusal is not None:
         return refusal
     if spec.before_exec is not None and not isinstance(spec.before_exec, Job):
-        return "before_exec= (preexec_fn= of subprocess) runs in a fork of this program"
+        return "before_exec= runs in a fork of this program"
     if _refused is not None and monotonic() < _refused[0]:
         return _refused[1]
     return None
