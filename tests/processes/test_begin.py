@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from commands import FakeTurn, Gate, alive, nap, python
 from standins import Background, until
 from warding import ends, parent_of
 
+from turnctl import processes
 from turnctl.errors import BadArgument, ContainmentUnavailable
 from turnctl.processes import begin, launch
 from turnctl.processes.command import popen, run
@@ -59,7 +61,7 @@ def test_refused_launcher_is_not_asked_for_again(owner: FakeTurn, monkeypatch: p
     """Where no launcher can be started the next commands do not wait for another try."""
     tries: list[object] = []
 
-    def refuse(request: object) -> object:
+    def refuse(request: object, *_: object) -> object:
         tries.append(request)
         raise launch.Unavailable(22, "none to be had")
 
@@ -196,6 +198,35 @@ def test_stopped_warden_does_not_hold_a_stop(owner: FakeTurn, gate: Gate, monkey
     assert ends(pid)
 
 
+@pytest.fixture
+def stopping(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A launcher whose wardens stop themselves between the start of a command and the news of it."""
+    processes.shutdown()
+    monkeypatch.setenv("TURNCTL_FAILPOINT", "warden-started:stop")
+    yield
+    monkeypatch.undo()
+    processes.shutdown()
+
+
+def test_warden_stopped_at_the_start_does_not_hold_a_stop(
+    owner: FakeTurn, gate: Gate, monkeypatch: pytest.MonkeyPatch, stopping: None
+) -> None:
+    """A stop goes on although the start of the command was never told, and nothing is claimed."""
+    monkeypatch.setattr("turnctl.processes.demand.DRAIN_S", 0.1)
+    monkeypatch.setattr("turnctl.processes.guarded.DRAIN_S", 0.1)
+    monkeypatch.setattr("turnctl.processes.guarded.MARGIN_S", 0.1)
+    call = Background(lambda: run(owner, f"echo $$ > {gate}; exec sleep 60", shell=True, on_stop="return"))
+    pid = int(gate.wait())
+    warden = parent_of(pid)
+    owner.stop(0.1)
+    outcome = call.result().outcome
+
+    assert (None, False, False) == (outcome.pid, outcome.exited, outcome.empty_proven)
+    assert "its warden does not answer; somebody may have stopped it" == outcome.survivors[0].reason
+    os.kill(warden, signal.SIGCONT)
+    assert ends(pid)
+
+
 # -- what was chosen, or required -------------------------------------------------------------------------------------
 
 
@@ -245,7 +276,7 @@ def test_chosen_holder_is_never_weaker(owner: FakeTurn, tmp_path: Path, containm
 def test_refused_step_is_told_with_the_remedy(owner: FakeTurn, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the machine refuses is named, for each way that was tried."""
 
-    def refuse(request: launch.Request) -> object:
+    def refuse(request: launch.Request, *_: object) -> object:
         raise launch.Uncontained(28 if request.hold == "namespace" else 13, f"{request.hold}:unshare")
 
     monkeypatch.setattr(launch, "start", refuse)

@@ -22,6 +22,7 @@ from turnctl.processes.guarded import ORPHANED_S, Guarded, steps_until
 from turnctl.processes.job import Job
 from turnctl.processes.ladder import DRAIN_S
 from turnctl.processes.link import MOST_DESCRIPTORS
+from turnctl.processes.patience import Patience
 from turnctl.processes.pipes import Pipes
 from turnctl.processes.remedies import explain
 from turnctl.processes.spawn import spawn
@@ -40,11 +41,17 @@ _refused: tuple[float, str] | None = None
 
 
 def begin(
-    spec: Spec, account: Account, pipes: Pipes, wake: Callable[[], None], grace_s: float, foresight: Foresight
+    spec: Spec,
+    account: Account,
+    pipes: Pipes,
+    wake: Callable[[], None],
+    grace_s: float,
+    foresight: Foresight,
+    patience: Patience,
 ) -> Custody:
     """Start it. Raises what ``subprocess.Popen`` raises, and ``ContainmentUnavailable``; then nothing was started.
 
-    Blocks until it has been loaded, which a hung file system can delay.
+    Blocks until it has been loaded, which a hung file system can delay; with a warden ``patience`` ends that.
     """
     wish = spec.wish
     missing: list[tuple[str, str]] = []
@@ -59,7 +66,7 @@ def begin(
         if why_not is None:
             _refuse_shield(spec)
             try:
-                return _guarded(spec, account, pipes, grace_s, holder, foresight)
+                return _guarded(spec, account, pipes, grace_s, holder, foresight, patience)
             except launch.Uncontained as error:
                 missing.append(explain(error.step, error.errno or 0))
                 continue
@@ -120,13 +127,19 @@ def _why_not(spec: Spec) -> str | None:
 
 
 def _guarded(
-    spec: Spec, account: Account, pipes: Pipes, grace_s: float, hold: launch.Hold, foresight: Foresight
+    spec: Spec,
+    account: Account,
+    pipes: Pipes,
+    grace_s: float,
+    hold: launch.Hold,
+    foresight: Foresight,
+    patience: Patience,
 ) -> Custody:
     for last in range(_TRIES):
         try:
             with lent(foresight) as ear:
                 request = _request(spec, pipes, grace_s, hold, foresight, ear)
-                return Guarded(launch.start(request), spec, account, foresight, hold)
+                return Guarded(launch.start(request, patience), spec, account, foresight, hold)
         except OSError as error:
             # what was to be handed on may have been closed by another thread since it was listed
             if error.errno != EBADF or spec.close_fds or last == _TRIES - 1:

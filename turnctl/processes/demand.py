@@ -7,10 +7,12 @@ warden is told ahead.
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from turnctl.processes.drive import Driven
 from turnctl.processes.foresight import Foresight, foresee
+from turnctl.processes.ladder import DRAIN_S
 from turnctl.processes.spec import Spec
 from turnctl.tokens.activities import Owner
 
@@ -55,6 +57,13 @@ class Demanded(Driven):
         if owners is not None:
             ends.append(owners)
         return min(ends)
+
+    def _start_is_over_at(self) -> tuple[float | None, float | None]:
+        """When to look again while it is being started, and when to give that up."""
+        if not self._is_stop_wanted():
+            return self._sooner(), None
+        self._asked_at = self._asked_at or monotonic()
+        return None, self._kill_at() + DRAIN_S
 
     def _on_bell(self) -> None:
         """Something about the owner's stop has changed. Runs on the owner's bridge thread."""

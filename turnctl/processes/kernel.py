@@ -3,8 +3,8 @@
 Stand-alone: the launcher runs without site-packages and loads neither ``ctypes`` nor ``signal``, ``socket``,
 ``subprocess`` or ``typing``. ``prctl`` is reached through the C part of ``ctypes`` alone.
 
-Failpoints: a process whose environment has ``TURNCTL_FAILPOINT=name`` kills itself on reaching that name. Tests of
-crashes use it; nothing else does.
+Failpoints: a process whose environment has ``TURNCTL_FAILPOINT=name`` kills itself on reaching that name, and with
+``name:stop`` stops itself. Tests of crashes use it; nothing else does.
 """
 
 import _signal  # type: ignore[import-not-found,unused-ignore]
@@ -44,9 +44,9 @@ _failing_at = os.environ.get("TURNCTL_FAILPOINT", "")
 
 
 def failpoint(name: str) -> None:
-    """Be killed here, if a test asked for that."""
-    if name == _failing_at:
-        os.kill(os.getpid(), SIGKILL)
+    """Be killed or stopped here, if a test asked for that."""
+    if _failing_at and name == _failing_at.partition(":")[0]:
+        os.kill(os.getpid(), SIGSTOP if _failing_at.endswith(":stop") else SIGKILL)
         os._exit(137)  # the first process of a namespace, whom its own signals do not reach
 
 

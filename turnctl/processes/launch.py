@@ -20,6 +20,7 @@ from turnctl import points
 from turnctl.processes import link
 from turnctl.processes.levels import Capability, capabilities
 from turnctl.processes.moment import take
+from turnctl.processes.patience import Patience
 from turnctl.processes.request import Hold, Request, Uncontained, compose, error_of
 from turnctl.processes.upkeep import Launcher, Unavailable, fitting, refusal, shutdown
 from turnctl.processes.warded import Warded
@@ -41,12 +42,12 @@ _TRIES = 5
 _numbers = itertools.count(1)
 
 
-def start(request: Request) -> Warded:
-    """Start a command under a warden. Blocks until it is loaded.
+def start(request: Request, patience: Patience | None = None) -> Warded:
+    """Start a command under a warden. Blocks until it is loaded, or ``patience`` has come to an end.
 
     Raises what ``subprocess.Popen`` raises, with the right file name, where it cannot be started; ``Unavailable``
     where there can be no launcher. With ``pid`` None it is not known whether it was started: its warden was killed at
-    that very moment, and ``read`` tells what became of it. Thread-safe; not a checkpoint.
+    that very moment, and ``read`` tells what became of it, or has not answered yet. Thread-safe; not a checkpoint.
     """
     for _ in range(_TRIES):
         moment = take()
@@ -60,7 +61,7 @@ def start(request: Request) -> Warded:
         if warded is None:
             continue
         try:
-            answer = warded.await_start()
+            answer = warded.await_start(patience)
         except BaseException:
             warded.hurry(0.0)
             warded.close()
@@ -72,6 +73,9 @@ def start(request: Request) -> Warded:
         if answer[0] in ("unstarted", "leaving"):
             warded.close()
             continue
+        if answer[0] == "silent":
+            warded.hurry(0.0)
+            return warded
         points.reach("processes.launch.started")
         return warded
     raise Unavailable(EINVAL, f"{_TRIES} launchers in a row were gone before they could start the command; "

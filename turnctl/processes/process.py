@@ -63,7 +63,7 @@ class Process:
             self._supervision.end(monotonic)
             left = "nothing is known of it" if self._supervision.account.survivors else "nothing of it is left"
             raise ChildProcessError(
-                f"{spec.title}: its warden was killed at the moment of the start, so it may have run; {left}"
+                f"{spec.title}: its warden was killed or stopped at the moment of the start, so it may have run; {left}"
             )
         self.args = spec.given
         self.pid: int = first.pid

@@ -30,6 +30,7 @@ from turnctl.processes.consumers import Consumers
 from turnctl.processes.custody import Custody, Found
 from turnctl.processes.leader import reap_abandoned
 from turnctl.processes.output import Pump, Sink, Source
+from turnctl.processes.patience import Patience
 from turnctl.processes.pipes import Pipes
 from turnctl.processes.spawn import name_a_line
 from turnctl.processes.spec import Spec
@@ -160,7 +161,8 @@ class Supervision(Closing):
         self._unless_struck(lambda: self._announce(quiet))
 
     def _hold(self, pipes: Pipes, wakeup: Wakeup) -> Custody:
-        return begin(self.spec, self.account, pipes, wakeup.ring, self.grace_s, self._foresee())
+        patience = Patience(wakeup.fd, wakeup.clear, self._start_is_over_at)
+        return begin(self.spec, self.account, pipes, wakeup.ring, self.grace_s, self._foresee(), patience)
 
     def _refuse_if_stopped(self) -> None:
         if self._is_stop_wanted():

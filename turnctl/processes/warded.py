@@ -12,6 +12,7 @@ from turnctl.processes.request import Leftovers, Steps, plain
 if TYPE_CHECKING:
     import _socket
 
+    from turnctl.processes.patience import Patience
     from turnctl.processes.upkeep import Launcher
 
 __all__ = ["Warded"]
@@ -105,12 +106,17 @@ class Warded:
             self.is_over = True
         return message
 
-    def await_start(self) -> link.Message:
-        """Block until it is known what became of the request."""
+    def await_start(self, patience: Patience | None = None) -> link.Message:
+        """Block until it is known what became of the request; ``("silent",)`` if ``patience`` ended before."""
         ready = select.poll()
         ready.register(self._sock.fileno(), select.POLLIN)
+        if patience is not None:
+            ready.register(patience.fd, select.POLLIN)
         while True:
-            ready.poll()
+            if patience is None:
+                ready.poll()
+            elif not patience.wait(ready):
+                return ("silent",)
             while (message := self._receive_one()) is not None:
                 if message[0] in _ANSWERS:
                     if message[0] == "started":

@@ -1,0 +1,38 @@
+"""How long the start of a command is waited for: until it is known or, once a stop is wanted, as long as that may take.
+
+A warden that somebody has stopped (SIGSTOP), or a folder on storage that hangs, tells nothing. Without a stop there is
+no limit, as there is none in ``subprocess``.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable
+from time import monotonic
+from typing import NamedTuple
+
+__all__ = ["Patience"]
+
+
+class Patience(NamedTuple):
+    """What a wait for a start goes by besides what it waits for."""
+
+    #: readable when something about the stop has changed, and what makes it quiet again
+    fd: int
+    clear: Callable[[], None]
+    #: when to ask again, and when it is over (monotonic), None for no such time
+    next_at: Callable[[], tuple[float | None, float | None]]
+
+    def wait(self, poll: select.poll) -> bool:
+        """Block in ``poll`` until something came; False if it is over instead. ``poll`` has ``fd`` in it."""
+        while True:
+            again, over = self.next_at()
+            now = monotonic()
+            if over is not None and now >= over:
+                return bool([fd for fd, _ in poll.poll(0) if fd != self.fd])
+            times = [at for at in (again, over) if at is not None]
+            ready = poll.poll(max(0, int((min(times) - now) * 1000) + 1) if times else None)
+            if any(fd == self.fd for fd, _ in ready):
+                self.clear()
+            if any(fd != self.fd for fd, _ in ready):
+                return True
