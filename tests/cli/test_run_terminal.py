@@ -199,8 +199,7 @@ def test_settings_are_restored_after_a_kill(shell: Shell, tmp_path: Path) -> Non
     shell.line(f"turnctl run --grace 0s -- {raw}")
     shell.see("raw")
     changed = shell.modes()
-    [pid] = alive(f"turnctl run --grace 0s -- {raw}".split()[-1])[-1:]
-    os.kill(os.getpgid(pid), signal.SIGKILL)
+    os.kill(shell.foreground, signal.SIGKILL)
     shell.prompt()
 
     assert before != changed
@@ -558,8 +557,7 @@ def test_signal_to_turnctl_gives_the_terminal_back(shell: Shell) -> None:
     tag = nap()
     shell.line(f"turnctl run -- sh -c 'echo ready; {tag}'")
     shell.see("ready")
-    turnctl = min(alive(tag))
-    os.kill(turnctl, signal.SIGTERM)
+    os.kill(shell.child(tag), signal.SIGTERM)
     shown = shell.prompt()
 
     assert "stopped by SIGTERM" in shown

@@ -116,8 +116,8 @@ def test_closed_streams_are_closed_in_the_command() -> None:
 
 
 def test_group_in_our_session(owner: FakeTurn) -> None:
-    """terminal="group" is a group of its own in this program's session, and has a warden all the same."""
-    done = run(owner, "echo $$ $(ps -o sid= -o pgid= -p $$)", shell=True, text=True, terminal="group")
+    """tty="inherit" is a group of its own in this program's session, and has a warden all the same."""
+    done = run(owner, "echo $$ $(ps -o sid= -o pgid= -p $$)", shell=True, text=True, tty="inherit")
     pid, sid, pgid = map(int, str(done.stdout).split())
 
     assert (os.getsid(0), pid, "complete") == (sid, pgid, done.outcome.containment)

@@ -156,7 +156,7 @@ def test_command_has_its_own_session(owner: FakeTurn) -> None:
 
 def test_group_mode_stays_in_the_session(owner: FakeTurn) -> None:
     """For a terminal the command gets a group of its own in the host's session."""
-    done = run(owner, python("import os; print(os.getpid(), os.getpgrp(), os.getsid(0))"), text=True, terminal="group")
+    done = run(owner, python("import os; print(os.getpid(), os.getpgrp(), os.getsid(0))"), text=True, tty="inherit")
     pid, group, session = done.stdout.split()  # type: ignore[union-attr]
 
     assert pid == group
@@ -348,7 +348,7 @@ def test_argument_of_wrong_type_is_named(owner: FakeTurn, args: object, message:
         ({"stop_signal": "TREM"}, BadArgument, "unknown stop_signal 'TREM'"),
         ({"stop_signal": 0}, BadArgument, "unknown stop_signal 0"),
         ({"on_stop": "ignore"}, BadArgument, "unknown on_stop 'ignore'"),
-        ({"terminal": "tty"}, BadArgument, "unknown terminal 'tty'"),
+        ({"tty": "yes"}, BadArgument, "unknown tty 'yes'"),
         ({"stdin": "pipe"}, BadArgument, "stdin='pipe' is not possible here; use one of null, inherit"),
         ({"stdout": "stdout"}, BadArgument, "stdout='stdout' is not possible here"),
         ({"input": b"", "stdin": "null"}, BadArgument, "stdin and input cannot both be given"),
@@ -569,7 +569,7 @@ def test_closed_file_is_named(owner: FakeTurn, tmp_path: Path) -> None:
         ("capture_output", "capture=True is the default"),
         ("universal_newlines", "here it is text=True"),
         ("timout", "did you mean timeout?"),
-        ("start_new_session", 'terminal="session" is the default'),
+        ("start_new_session", 'it is the default; tty="inherit" leaves the command in this session'),
         ("xyzzy", "it has: before_exec, capture, check, "),
     ],
 )

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pexpect
+from commands import alive
 from launch import BOUND, clean_environment, turnctl_argv
+from warding import parent_of
 
 PROMPT = "@prompt> "
 CTRL_C = "\x03"
@@ -58,6 +60,11 @@ class Screen(pexpect.spawn):  # type: ignore[misc]
     def modes(self) -> list[Any]:
         """How the terminal's driver is set."""
         return termios.tcgetattr(self.child_fd)
+
+    def child(self, tag: str) -> int:
+        """The child of the session's leader that has ``tag`` in its argv; numbers do not tell who came first."""
+        [pid] = [pid for pid in alive(tag) if parent_of(pid) == self.pid]
+        return pid
 
     def hang_up(self) -> None:
         """Take the terminal away."""

@@ -15,6 +15,7 @@ from turnctl.cli.presses import Presses
 from turnctl.cli.relay import Relay
 from turnctl.cli.status import Ending, ExitStatus, decide
 from turnctl.cli.talk import complain, names, say
+from turnctl.cli.window import Window
 from turnctl.clock import format_duration, parse_duration
 from turnctl.processes.containment import Choice
 from turnctl.processes.limits import read_limits
@@ -51,6 +52,7 @@ class Plan(NamedTuple):
     quiet: bool
     #: more of what ``turn.run`` takes
     options: dict[str, Any]
+    tty: str = "inherit"
 
 
 class NotStarted(Exception):
@@ -67,7 +69,7 @@ class Execution:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._turn = Turn(timeout=plan.timeout, grace=plan.grace, inherit=False)
-        self._foreground: Foreground | None = None
+        self._foreground: Foreground | Window | None = None
         self._relay: Relay | None = None
         self._leader: int | None = None
         self._warden: int | None = None
@@ -81,7 +83,9 @@ class Execution:
         if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or the status would be lost
         terminal = Terminal.find()
-        if terminal is not None:
+        if self._plan.tty == "new":
+            self._foreground = Window(terminal, is_stopping=self._is_stopping)
+        elif terminal is not None and self._plan.tty == "inherit":
             self._foreground = Foreground(terminal, is_stopping=self._is_stopping, quiet=self._plan.quiet)
         with Presses(self._turn, self._leave, quiet=self._plan.quiet):
             is_restored = False
@@ -105,9 +109,9 @@ class Execution:
 
     def _run_command(self) -> Completed:
         plan = self._plan
-        options: dict[str, Any] = {"terminal": "session"}
+        options: dict[str, Any] = {"stdin": "inherit", "capture": False}
         if self._foreground is not None:
-            options = self._foreground.options()
+            options |= self._foreground.options()
         started = options.get("on_start")
 
         def on_start(pid: int) -> None:
@@ -126,8 +130,6 @@ class Execution:
             return self._turn.run(
                 plan.argv,
                 cwd=plan.folder,
-                stdin="inherit",
-                capture=False,
                 close_fds=False,  # what the caller left open is meant for the command; nothing of ours is
                 stop_signal=plan.stop_signal,
                 containment=plan.containment,

@@ -28,6 +28,7 @@ from types import FrameType
 from typing import Any
 
 from turnctl.cli.talk import say
+from turnctl.processes.handover import Handover
 from turnctl.processes.job import Job
 from turnctl.processes.sentinel import Sentinel, reaction
 from turnctl.processes.terminal import Terminal
@@ -36,34 +37,33 @@ __all__ = ["Foreground"]
 
 
 _KEYS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGTSTP)
-_WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
 _PRESSES_THAT_STOP = 3
 _WITHIN_S = 2.0
 
 
-class Foreground:
+class Foreground(Handover):
     """One command on one terminal. Made before the turn begins, while this process has one thread."""
 
     def __init__(self, terminal: Terminal, *, is_stopping: Callable[[], bool], quiet: bool) -> None:
-        self._terminal = terminal
-        self._is_stopping = is_stopping
+        super().__init__(terminal, is_stopping)
         self._quiet = quiet
-        self._command: int | None = None
-        self._is_handed = False
         self._was_handed = False
         self._is_busy = False
         self._has_news = False
         # whether a command may be running that is not known yet, and whether a Ctrl-Z waits to be carried out (F6)
         self._is_starting = False
         self._is_stop_due = False
-        terminal.saved = terminal.modes()
-        # a shell without job control marks what it runs in the background by this; its group is the shell's own
-        self._may_hold = not all(signal.getsignal(n) is signal.SIG_IGN for n in (signal.SIGINT, signal.SIGQUIT))
-        self._from_start = self._may_hold and terminal.is_ours() and not self._is_shared()
         self._pressed: list[tuple[int, float]] = []
         self._sentinel = Sentinel.start() if self._may_hold else None
         ends = None if self._sentinel is None or not self._from_start else self._sentinel.ends
-        self._job = Job(self._claim, self._look, terminal.descriptor if self._from_start else None, ends, self._leave)
+        self._job = Job(
+            self._claim,
+            self._look,
+            foreground=terminal.descriptor if self._from_start else None,
+            announce=ends,
+            console=self._console(),
+            on_end=self._leave,
+        )
         self._reader: threading.Thread | None = None
         self._before = {
             number: signal.signal(number, handler)
@@ -75,17 +75,13 @@ class Foreground:
             if signal.getsignal(number) is not signal.SIG_IGN
         }
 
-    def _is_shared(self) -> bool:
-        # with both ends on the terminal there is no pipe, so no pipeline to look for
-        return not (os.isatty(0) and os.isatty(1)) and self._terminal.has_peers()
-
     # -- starting ---------------------------------------------------------------------------------------------
 
     def options(self) -> dict[str, Any]:
         """What ``turn.run`` has to know of this. The start is to come next."""
         self._is_starting = True
         return {
-            "terminal": "group",
+            "tty": "inherit",
             "on_start": self._started,
             "before_exec": self._job,
         }
@@ -129,32 +125,6 @@ class Foreground:
             )
             self._reader.start()
 
-    # -- the foreground ---------------------------------------------------------------------------------------
-
-    def _hand_over(self) -> None:
-        assert self._command is not None
-        self._is_handed = self._terminal.give(self._command)
-
-    def _take_back(self) -> None:
-        if self._is_handed:
-            self._is_handed = False
-            self._terminal.take()
-
-    def _go_on(self) -> None:
-        self._signal_command(signal.SIGCONT)
-
-    def _signal_command(self, number: int) -> None:
-        """Send to the command's group, as long as its number is certainly its own."""
-        assert self._command is not None
-        if self._job.send is not None:
-            self._job.send(number)
-            return
-        try:
-            os.waitid(os.P_PID, self._command, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            os.killpg(self._command, number)
-        except (ChildProcessError, ProcessLookupError, PermissionError):
-            pass  # over, or all of it belongs to another user
-
     # -- stopped and continued --------------------------------------------------------------------------------
 
     def _on_child(self, _number: int, _frame: FrameType | None) -> None:
@@ -197,36 +167,12 @@ class Foreground:
             return 0
         return 0 if found is None else found.si_status
 
-    def _stopped(self, number: int) -> None:
-        holder = self._terminal.foreground()
-        if self._is_stopping() or holder is None:
-            self._go_on()  # nothing that is being ended stays stopped
-        elif number in _WANTS_TERMINAL and holder == self._command:
-            self._go_on()  # stopped in the moment before it was handed over
-        elif number in _WANTS_TERMINAL and self._may_hold and self._terminal.is_ours():
-            self._hand_over()
-            self._go_on()
-        elif self._terminal.shell_group() is not None:
-            self._stop_our_job(number)
-        elif number == signal.SIGTSTP:
-            self._go_on()  # nobody could continue us, so that the key does nothing, as in any such job
-        elif not self._quiet:
+    def _tell_of_stuck(self, number: int) -> None:
+        if not self._quiet:
             say(
                 f"the command was stopped by {signal.Signals(number).name} and waits for SIGCONT; "
                 "a signal to turnctl ends it"
             )
-
-    def _stop_our_job(self, number: int) -> None:
-        was_handed = self._is_handed
-        modes = self._terminal.modes()
-        self._take_back()
-        if was_handed:
-            self._terminal.set_modes(self._terminal.saved)
-        # not SIGSTOP: if our shell has gone meanwhile, the kernel drops these, and we go on
-        number = number if number in _WANTS_TERMINAL else signal.SIGTSTP
-        # the whole of our job, as the key would have done: the shell waits for the script that called us, not for us
-        self._stop_by(number, 0)
-        self._resume(hand_over=was_handed or number in _WANTS_TERMINAL, modes=modes if was_handed else None)
 
     def _stop_by(self, number: int, target: int) -> None:
         """Stop ourselves, or with 0 our job; comes back when somebody has continued us."""
@@ -265,12 +211,6 @@ class Foreground:
         if was_handed and self._terminal.foreground() == self._terminal.shell_group():
             self._is_handed = False  # continued in the background
         self._resume(hand_over=was_handed, modes=None)
-
-    def _resume(self, *, hand_over: bool, modes: list[Any] | None) -> None:
-        if hand_over and self._terminal.is_ours():
-            self._hand_over()
-            self._terminal.set_modes(modes)
-        self._go_on()
 
     # -- keys -------------------------------------------------------------------------------------------------
 

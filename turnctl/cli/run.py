@@ -60,6 +60,7 @@ _ELSEWHERE = {
     "-e": "--env",
     "-u": "--unset-env",
     "--unset": "--unset-env",
+    "--pty": "--tty new",
     "--foreground": "it is not needed: on a terminal the command has the foreground",
 }
 _EXHAUSTED = "this machine, or this user's limits (ulimit -u, ulimit -n), are exhausted"
@@ -157,6 +158,15 @@ _HELP = """
     show_envvar=True,
     help="Write what became of it to this file, as JSON.",
 )
+@click.option(
+    "--tty",
+    type=click.Choice(["inherit", "new", "none"]),
+    default="inherit",
+    show_default=True,
+    envvar="TURNCTL_RUN_TTY",
+    show_envvar=True,
+    help="Its terminal: ours, a new one in between, or none at all.",
+)
 @hygiene_options
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND [ARG]...")
@@ -171,6 +181,7 @@ def run(
     idle_timeout: str | None,
     leftovers: Policy,
     summary: str | None,
+    tty: str,
     quiet: bool,
     **given: Any,
 ) -> Ending:
@@ -179,6 +190,8 @@ def run(
     if not command[0]:
         raise click.UsageError("the command is an empty word; is a variable in it not set?")
     options = chosen(**given)
+    if tty == "new" and (max_output is not None or idle_timeout is not None):
+        raise click.UsageError("--tty new shows all output as it comes; leave out --max-output and --idle-timeout")
     if summary is not None:
         # one of an earlier run must not be taken for this one's, should ours never be written
         try:
@@ -190,8 +203,19 @@ def run(
 
     execution = Execution(
         Plan(
-            *(command, timeout, grace, stop_signal, folder, containment),
-            *(max_output, idle_timeout, leftovers, summary, quiet, options),
+            argv=command,
+            timeout=timeout,
+            grace=grace,
+            stop_signal=stop_signal,
+            folder=folder,
+            containment=containment,
+            max_output=max_output,
+            idle_timeout=idle_timeout,
+            leftovers=leftovers,
+            summary=summary,
+            quiet=quiet,
+            options=options,
+            tty=tty,
         )
     )
     try:

@@ -13,6 +13,8 @@ __all__ = ["complain", "names", "say"]
 _STDERR = 2
 _MOST_NAMES = 8
 _PATIENCE_MS = 200
+#: what ends a line: another one while our terminal is raw
+line_end = "\n"
 
 
 def say(text: str) -> None:
@@ -21,7 +23,7 @@ def say(text: str) -> None:
     """
     if sys.stderr is None:
         return  # closed before we began: the number may by now be another file's
-    lines = "".join(f"turnctl: {_clean(line)}\n" for line in text.splitlines())
+    lines = "".join(f"turnctl: {_clean(line)}{line_end}" for line in text.splitlines())
     data = lines.encode("utf-8", "backslashreplace")[: select.PIPE_BUF]
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
     try:

@@ -19,6 +19,7 @@ from turnctl.processes.delegated import own_folder
 from turnctl.processes.foresight import BACKUP_S, Foresight, lent
 from turnctl.processes.grouped import Grouped
 from turnctl.processes.guarded import ORPHANED_S, Guarded, steps_until
+from turnctl.processes.inherit import inherited
 from turnctl.processes.job import Job
 from turnctl.processes.ladder import DRAIN_S
 from turnctl.processes.link import MOST_DESCRIPTORS
@@ -53,6 +54,25 @@ def begin(
 
     Blocks until it has been loaded, which a hung file system can delay; with a warden ``patience`` ends that.
     """
+    job = _job_of(spec, wake)
+    try:
+        return _begin(spec, account, pipes, wake, grace_s, foresight, patience, job)
+    except BaseException:
+        if job is not None:
+            job.over(is_violent=True)
+        raise
+
+
+def _begin(
+    spec: Spec,
+    account: Account,
+    pipes: Pipes,
+    wake: Callable[[], None],
+    grace_s: float,
+    foresight: Foresight,
+    patience: Patience,
+    job: Job | None,
+) -> Custody:
     wish = spec.wish
     missing: list[tuple[str, str]] = []
     for holder in wish.holders:
@@ -61,12 +81,12 @@ def begin(
             if spec.hygiene.of_wardens:
                 raise _only_with_a_warden(spec, why)
             account.note(f"containment is best-effort: {why}")
-            return Grouped(spawn(spec, pipes), spec, account, wake)
+            return Grouped(spawn(spec, pipes), spec, account, wake, job)
         why_not = _why_not(spec)
         if why_not is None:
             _refuse_shield(spec)
             try:
-                return _guarded(spec, account, pipes, grace_s, holder, foresight, patience)
+                return _guarded(spec, account, pipes, grace_s, holder, foresight, patience, job)
             except launch.Uncontained as error:
                 missing.append(explain(error.step, error.errno or 0))
                 continue
@@ -109,6 +129,13 @@ def _refuse_shield(spec: Spec) -> None:
             raise ContainmentUnavailable(text, wanted="shield", missing=refused, remedy=_LEAVE_OUT)
 
 
+def _job_of(spec: Spec, wake: Callable[[], None]) -> Job | None:
+    """What it is on a terminal, if it is to be on one of ours; the command line has its own."""
+    if isinstance(spec.before_exec, Job):
+        return spec.before_exec
+    return inherited(wake) if spec.tty == "inherit" else None
+
+
 def _remember(why: str) -> None:
     global _refused
     _refused = (monotonic() + RETRY_S, why)
@@ -134,12 +161,13 @@ def _guarded(
     hold: launch.Hold,
     foresight: Foresight,
     patience: Patience,
+    job: Job | None,
 ) -> Custody:
     for last in range(_TRIES):
         try:
             with lent(foresight) as ear:
-                request = _request(spec, pipes, grace_s, hold, foresight, ear)
-                return Guarded(launch.start(request, patience), spec, account, foresight, hold)
+                request = _request(spec, pipes, grace_s, hold, foresight, ear, job)
+                return Guarded(launch.start(request, patience), spec, account, foresight, hold, job)
         except OSError as error:
             # what was to be handed on may have been closed by another thread since it was listed
             if error.errno != EBADF or spec.close_fds or last == _TRIES - 1:
@@ -148,13 +176,13 @@ def _guarded(
 
 
 def _request(
-    spec: Spec, pipes: Pipes, grace_s: float, hold: launch.Hold, foresight: Foresight, ear: int
+    spec: Spec, pipes: Pipes, grace_s: float, hold: launch.Hold, foresight: Foresight, ear: int, job: Job | None
 ) -> launch.Request:
     folder = own_folder() if hold == "cgroup" else ""
     if hold == "cgroup" and not folder:
         raise launch.Uncontained(ENOENT, "cgroup:none")
     hygiene = spec.hygiene
-    job = spec.before_exec if isinstance(spec.before_exec, Job) else None
+    controlling = None if job is None else job.controlling
     details = spec.details
     args = [spec.args] if isinstance(spec.args, (str, bytes)) else spec.args
     ends = [_number(pipes.ends["stdin"], 0), _number(pipes.ends["stdout"], 1), _number(pipes.ends["stderr"], 2)]
@@ -174,6 +202,8 @@ def _request(
         closed=closed,
         pass_fds=spec.pass_fds if spec.close_fds else _inheritable(),
         terminal=spec.terminal,
+        controlling=controlling if pipes.pty is None else pipes.pty.end,
+        console=None if job is None else job.console,
         foreground=None if job is None else job.foreground,
         announce=None if job is None else job.announce,
         watch_stops=job is not None,

@@ -3,7 +3,7 @@
 Stand-alone, for a warden, which has one thread: so it may change directory and swap signal dispositions for the
 moment of the start. The fork and exec is the one that ``subprocess`` uses, in C: it forks without copying where it
 can, closes what is not handed over, and reports the errno of an exec that failed. What must be changed in the child
-alone (limits, priority, processors, the foreground of a terminal) takes its slower form, which runs a function there.
+alone (limits, priority, processors, a terminal and its foreground) takes its slower form, which runs a function there.
 
 Invariants
   B1  When ``start`` has returned, the child has made its session or group and has become the program.
@@ -16,6 +16,8 @@ import _signal  # type: ignore[import-not-found,unused-ignore]
 import os
 from errno import EINVAL, ENOENT
 from select import POLLIN, poll
+
+from turnctl.processes.console import controlled_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,7 +119,8 @@ def _fork_exec(request: "dict[str, Any]", fds: tuple[int, ...]) -> int:
         os.close(low)
     foreground = fds[request["foreground"]] if request["foreground"] >= 0 else -1
     announce = None if request["announce"] is None else [fds[at] for at in request["announce"]]
-    in_child = _in_child(request, told, foreground, announce)
+    controlling = fds[request["controlling"]] if request["controlling"] >= 0 else -1
+    in_child = _in_child(request, told, foreground, announce, controlling)
     # not CHLD: with that ignored, a child that ends at once leaves no status
     ignored = [number for number in request["ignored"] if number != _signal.SIGCHLD]
     for number in ignored:
@@ -181,7 +184,7 @@ def _error_of(words: bytes) -> NotStarted:
 
 
 def _in_child(
-    request: "dict[str, Any]", told: int, foreground: int, announce: list[int] | None
+    request: "dict[str, Any]", told: int, foreground: int, announce: list[int] | None, controlling: int
 ) -> "Callable[[], None] | None":
     """What must be done between fork and exec; None where nothing must, so that the fast form can be taken."""
     limits, nice, processors = request["limits"], request["nice"], request["processors"]
@@ -198,6 +201,7 @@ def _in_child(
         processors is not None,
         foreground >= 0,
         entered >= 0,
+        controlling >= 0,
     )
     if not any(needs):
         return None
@@ -215,6 +219,8 @@ def _in_child(
                 what = b"nice"
                 os.setpriority(os.PRIO_PROCESS, 0, nice)
                 what = b"setup"
+            if controlling >= 0:
+                controlled_by(controlling)
             if announce:
                 pid = os.getpid() if proc < 0 else int(os.readlink("self", dir_fd=proc))
                 os.write(announce[0], pid.to_bytes(4, "little"))

@@ -20,6 +20,7 @@ from turnctl.processes.custody import Custody, Found
 from turnctl.processes.drive import Phase
 from turnctl.processes.moving import Movable, Move
 from turnctl.processes.output import Pump
+from turnctl.processes.pty import Pty
 
 __all__ = ["UNKNOWN", "Closing"]
 
@@ -39,6 +40,8 @@ class Closing(Movable):
     #: set when it is started, before anything can ask for it
     _pump: Pump
     _handing_to: Phase = "over"
+    #: the terminal that was made for it
+    pty: Pty | None
 
     @property
     def _held(self) -> Custody:
@@ -59,6 +62,8 @@ class Closing(Movable):
         custody = self._held
         self._pump.drain()
         self._pump.close()
+        if self.pty is not None:
+            self.pty.close()
         self._there = survivors
         self.account.survivors = tuple(one.survivor for one in survivors)
         custody.finish()

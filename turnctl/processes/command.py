@@ -18,12 +18,13 @@ from turnctl.processes.process import Process
 from turnctl.processes.request import Leftovers
 from turnctl.processes.scoped import scoped
 from turnctl.processes.sizes import format_size
-from turnctl.processes.spec import Args, Spec, Stream, Terminal, make_spec, read_stream
+from turnctl.processes.spec import Args, Spec, Stream, Tty, make_spec, read_stream
 from turnctl.processes.supervise import Supervision
 from turnctl.processes.tapping import STREAMS, Tap
 from turnctl.processes.targets import TeeTo
 from turnctl.processes.tee import Tee
 from turnctl.processes.text import Coding
+from turnctl.processes.ttys import refuse_streams
 from turnctl.processes.unknown import refuse_unknown
 from turnctl.processes.unowned import Unowned
 from turnctl.records.process import Completed
@@ -56,7 +57,9 @@ def run(
     check: bool = False,
     mark_cut: bool = False,
     on_stop: Literal["raise", "return"] = "raise",
-    terminal: Terminal = "session",
+    tty: Tty | None = None,
+    tty_size: tuple[int, int] | None = None,
+    tty_echo: bool = False,
     close_fds: bool = True,
     on_start: Callable[[int], None] | None = None,
     before_exec: Callable[[], None] | None = None,
@@ -86,8 +89,9 @@ def run(
     are captured unless ``capture=False`` (then they are inherited) or ``stdout``/``stderr`` say otherwise;
     stdin is the null device unless ``input`` or ``stdin`` says otherwise; ``timeout`` is a result,
     ``outcome.timed_out``, and an exception only with ``check=True``. ``timeout`` and ``grace`` are seconds or
-    "1m30s". ``terminal`` is ``session`` (a session of its own) or ``group`` (a group of its own in this
-    session); ``on_start`` is called with the pid. ``close_fds=False`` hands on what this
+    "1m30s". ``tty`` is None (a session of its own, without a terminal), ``inherit`` (the foreground of our terminal
+    while it runs) or ``new`` (a terminal of its own of ``tty_size`` rows and columns, whose output is ``stdout``, with
+    input echoed if ``tty_echo``); ``on_start`` is called with the pid. ``close_fds=False`` hands on what this
     program has open and inheritable; ``before_exec`` is called in the child, for a program without threads.
     ``containment`` names what is to hold it (``namespace``, ``cgroup``, ``warden``, ``group``), else
     ``TURNCTL_CONTAINMENT`` does, else it is ``auto``; ``require="complete"`` wants its end to be proved, ``"atomic"``
@@ -142,6 +146,10 @@ def run(
         tee_lines=tee_lines,
         tee_backpressure=tee_backpressure,
     )
+    if tty == "new":
+        refuse_streams(capture or tee is not None, merge_stderr, stdout, stderr, stdin)
+        merge_stderr = True
+        source = source or Source(closing=True)
     spec = make_spec(
         args,
         shell=shell,
@@ -153,7 +161,9 @@ def run(
         timeout=timeout,
         grace=grace,
         stop_signal=stop_signal,
-        terminal=terminal,
+        tty=tty,
+        tty_size=tty_size,
+        tty_echo=tty_echo,
         close_fds=close_fds,
         on_start=on_start,
         before_exec=before_exec,
@@ -204,7 +214,9 @@ def popen(
     timeout: float | str | None = None,
     grace: float | str | None = None,
     stop_signal: int | str = "TERM",
-    terminal: Terminal = "session",
+    tty: Tty | None = None,
+    tty_size: tuple[int, int] | None = None,
+    tty_echo: bool = False,
     close_fds: bool = True,
     on_start: Callable[[int], None] | None = None,
     before_exec: Callable[[], None] | None = None,
@@ -245,6 +257,12 @@ def popen(
         tee_lines=tee_lines,
         tee_backpressure=tee_backpressure,
     )
+    is_fed = stdin is not None
+    if tty == "new":
+        refuse_streams(
+            capture or tee is not None, merge_stderr, stdout, stderr, None if stdin in ("pipe", -1) else stdin
+        )
+        merge_stderr, stdin = True, "pipe"
     spec = make_spec(
         args,
         shell=shell,
@@ -256,7 +274,9 @@ def popen(
         timeout=timeout,
         grace=grace,
         stop_signal=stop_signal,
-        terminal=terminal,
+        tty=tty,
+        tty_size=tty_size,
+        tty_echo=tty_echo,
         close_fds=close_fds,
         on_start=on_start,
         before_exec=before_exec,
@@ -269,7 +289,7 @@ def popen(
         hygiene=read_hygiene(umask=umask, nice=nice, limits=limits, core_dumps=core_dumps, shield=shield),
     )
     tap.check(spec)
-    return Process(spec, holder, coding, tap)
+    return Process(spec, holder, coding, tap, is_fed=is_fed)
 
 
 def _coding(text: bool, encoding: str | None, errors: str | None) -> Coding | None:

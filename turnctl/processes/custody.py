@@ -15,6 +15,7 @@ from turnctl.records.process import Survivor
 
 if TYPE_CHECKING:
     from turnctl.processes.foresight import Foresight
+    from turnctl.processes.job import Job
     from turnctl.processes.output import Pump
     from turnctl.records.process import Holder
 
@@ -41,7 +42,9 @@ class Custody:
     #: why a status is not known where the main process has ended without one
     why_unknown = ""
 
-    def __init__(self) -> None:
+    def __init__(self, job: Job | None = None) -> None:
+        #: what it is on a terminal
+        self.job = job
         #: None where it is not even known whether it was started
         self.pid: int | None = None
         self.returncode: int | None = None
@@ -53,6 +56,12 @@ class Custody:
         self.counts = (0, 0)
         #: why the ending began without the loop; empty if it did not
         self.began_by_itself = ""
+
+    def _end_job(self, *, is_asked: bool) -> None:
+        """Its main process has ended, or the command is let go of: the terminal is somebody else's again."""
+        if self.job is not None:
+            status = self.returncode
+            self.job.over(is_violent=is_asked or status is None or not 0 <= status < 128)
 
     # -- while it runs ---------------------------------------------------------------------------------------
 

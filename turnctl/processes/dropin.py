@@ -295,6 +295,7 @@ def _spec(asked: Mapping[str, Any]) -> Spec:
         timeout_s=None,
         grace_s=None,
         stop_signal=signal.SIGTERM,
+        tty=None,
         terminal=_terminal(asked["process_group"], asked["start_new_session"]),
         close_fds=bool(asked["close_fds"]),
         on_start=None,

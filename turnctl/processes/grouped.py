@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from turnctl import points
 from turnctl.processes.account import Account
 from turnctl.processes.custody import LEFT_OVER, Custody, Found
+from turnctl.processes.job import Job
 from turnctl.processes.ladder import Ladder
 from turnctl.processes.leader import Leader
 from turnctl.processes.spawn import kill_child
@@ -32,8 +33,10 @@ class Grouped(Custody):
     held_by = "group"
     why_unknown = "another part of this program reaped the process, or it ignores SIGCHLD"
 
-    def __init__(self, pid: int, spec: Spec, account: Account, wake: Callable[[], None]) -> None:
-        super().__init__()
+    def __init__(
+        self, pid: int, spec: Spec, account: Account, wake: Callable[[], None], job: Job | None = None
+    ) -> None:
+        super().__init__(job)
         self.pid = pid
         self._signum = spec.stop_signal
         self._account = account
@@ -44,6 +47,9 @@ class Grouped(Custody):
         self._seen: set[Identity] = set()
         self._killed: set[Identity] = set()
         self._last: list[Entry] = []
+        if job is not None:
+            job.note = account.note
+            job.begun(pid)
         self.leader: Leader
         self.tree: Tree
 
@@ -68,6 +74,8 @@ class Grouped(Custody):
     def look(self) -> bool:
         self.has_ended = self.leader.look()
         self.returncode = self.leader.returncode
+        if self.has_ended:
+            self._end_job(is_asked=self._ladder is not None)
         return self.has_ended
 
     def look_at(self, now: float) -> float | None:
@@ -88,6 +96,8 @@ class Grouped(Custody):
     # -- the ending ------------------------------------------------------------------------------------------
 
     def begin(self, cause: str, kill_at: float) -> None:  # noqa: ARG002 - the cause is the loop's to know
+        if self.job is not None:
+            self.job.ending()
         self._ladder = Ladder(kill_at=kill_at)
         self._is_due = True
 
@@ -141,11 +151,13 @@ class Grouped(Custody):
         if not leader.reap():
             leader.abandon()
         self.has_ended, self.returncode = leader.ended, leader.returncode
+        self._end_job(is_asked=self._ladder is not None)
         ended = self._seen - {member.identity for member in self._last}
         self.counts = (len(ended), len(ended & self._killed))
 
     def undo(self) -> None:
         assert self.pid is not None
+        self._end_job(is_asked=True)
         kill_child(self.pid)
 
     def strike(self) -> None:

@@ -55,9 +55,9 @@ class Guarded(Custody):
     """The way with a warden."""
 
     def __init__(
-        self, warded: Warded, spec: Spec, account: Account, foresight: Foresight, held_by: Hold = "warden"
+        self, warded: Warded, spec: Spec, account: Account, foresight: Foresight, held_by: Hold, job: Job | None
     ) -> None:
-        super().__init__()
+        super().__init__(job)
         self.held_by = held_by
         if held_by != "warden":
             self.why_unknown = f"its {held_by} was ended as a whole, by us or somebody else, before it was told"
@@ -78,10 +78,10 @@ class Guarded(Custody):
         self.pid = warded.pid
         #: what was to be sent for the terminal, and has not been told of as sent
         self._for_job: list[int] = []
-        self._job = spec.before_exec if isinstance(spec.before_exec, Job) else None
-        if self._job is not None:
-            self._job.is_guarded = True
-            self._job.send = self._send
+        if job is not None:
+            job.is_guarded, job.send, job.note = True, self._send, account.note
+            if self.pid is not None:
+                job.begun(self.pid)
 
     # -- what the warden says --------------------------------------------------------------------------------
 
@@ -93,15 +93,22 @@ class Guarded(Custody):
 
     def _on_exited(self, status: int, after: float) -> None:
         self.has_ended, self.returncode, self._exited_after = True, status, after
-        if self._job is not None and self.held_by == "namespace":
-            self._job.ended()  # a group that somebody outside is in keeps its namespace from ending
+        if self.job is not None and self.held_by == "namespace":
+            self.job.ended()  # a group that somebody outside is in keeps its namespace from ending
         self._tell_waiting()
+        self._end_job(is_asked=self._is_asked)
+
+    @property
+    def _is_asked(self) -> bool:
+        return self._kill_at is not None or bool(self.began_by_itself)
 
     def _on_leftovers(self, members: list[Any]) -> None:
         self._left = [found_of(member, LEFT_OVER) for member in members]
 
     def _on_asked(self, cause: str, after: float) -> None:
         self._asked_after = self._account.asked_after_s = after
+        if self.job is not None:
+            self.job.ending()
         if self._kill_at is None:
             self.began_by_itself = cause
             if cause in _CAUSES:
@@ -111,8 +118,8 @@ class Guarded(Custody):
 
     def _on_stopped(self, signum: int) -> None:
         # what was told before the warden has sent our CONT is of a stop that is over
-        if self._job is not None and _CONT not in self._for_job:
-            self._job.stopped(signum)
+        if self.job is not None and _CONT not in self._for_job:
+            self.job.stopped(signum)
 
     def _send(self, signum: int) -> None:
         """Send to the command's group, for the job that it is; no part of its ending."""
@@ -205,6 +212,8 @@ class Guarded(Custody):
 
     def notice(self, fd: int | None, pump: Pump) -> None:
         if fd is None:
+            if self.job is not None:
+                self.job.look()
             return
         self._hear()
         if self._warded.is_over:
@@ -234,6 +243,8 @@ class Guarded(Custody):
 
     def begin(self, cause: str, kill_at: float) -> None:
         self._kill_at = kill_at
+        if self.job is not None:
+            self.job.ending()
         if not self._warded.is_over:
             self._ask(self._warded.stop, steps_until(self._signum, kill_at - monotonic()), cause)
 
@@ -268,11 +279,13 @@ class Guarded(Custody):
         return self._exited_after is None or self._asked_after <= self._exited_after
 
     def finish(self) -> None:
+        self._end_job(is_asked=self._is_asked)
         self._warded.close()
         self._tell_waiting()
 
     def undo(self) -> None:
         warded = self._warded
+        self._end_job(is_asked=True)
         self._ask(warded.hurry, 0.0)
         until = monotonic() + DRAIN_S + MARGIN_S
         while True:

@@ -21,7 +21,7 @@ from turnctl.processes import link
 from turnctl.processes.levels import Capability, capabilities
 from turnctl.processes.moment import take
 from turnctl.processes.patience import Patience
-from turnctl.processes.request import Hold, Request, Uncontained, compose, error_of
+from turnctl.processes.request import Hold, Request, Uncontained, compose, error_of, kind_of
 from turnctl.processes.upkeep import Launcher, Unavailable, fitting, refusal, shutdown
 from turnctl.processes.warded import Warded
 
@@ -51,7 +51,7 @@ def start(request: Request, patience: Patience | None = None) -> Warded:
     """
     for _ in range(_TRIES):
         moment = take()
-        launcher = fitting(request.terminal, moment)
+        launcher = fitting(kind_of(request), moment)
         body, fds, opened = compose(request, moment, launcher.moment)
         try:
             warded = _ask(launcher, body, fds)

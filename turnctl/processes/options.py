@@ -8,7 +8,7 @@ from typing import IO, Any, Literal, TypedDict
 
 from turnctl.processes.containment import Choice, Require
 from turnctl.processes.request import Leftovers
-from turnctl.processes.spec import Stream, Terminal
+from turnctl.processes.spec import Stream, Tty
 from turnctl.processes.targets import TeeTo
 from turnctl.processes.tee import Tee
 
@@ -32,7 +32,9 @@ class PopenOptions(TypedDict, total=False):
     timeout: float | str | None
     grace: float | str | None
     stop_signal: int | str
-    terminal: Terminal
+    tty: Tty | None
+    tty_size: tuple[int, int] | None
+    tty_echo: bool
     close_fds: bool
     on_start: Callable[[int], None] | None
     before_exec: Callable[[], None] | None

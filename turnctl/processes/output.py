@@ -30,6 +30,13 @@ CHUNK = 65536
 #: what is still taken from pipes at the end; a pipe holds 1 MiB unless the administrator allows more
 DRAIN_LIMIT = 8 * 1024 * 1024
 _LONGEST_MS = 1_000_000_000
+_NEWLINE = 10
+
+
+class LastWords(Protocol):
+    """Gives what ends the input; ``in_line`` if the last byte was no newline."""
+
+    def __call__(self, *, in_line: bool) -> bytes: ...
 
 
 class Sink(Protocol):
@@ -58,7 +65,7 @@ class Source:
     it.
     """
 
-    __slots__ = ("_changed", "_fed", "_parts", "_taken", "closing", "is_broken")
+    __slots__ = ("_changed", "_fed", "_is_in_line", "_parts", "_taken", "closing", "is_broken", "last_words")
 
     def __init__(
         self, data: bytes | memoryview = b"", *, closing: bool, changed: Callable[[], None] | None = None
@@ -68,6 +75,9 @@ class Source:
         self._fed = 0
         self._taken = 0
         self._changed = changed
+        self._is_in_line = False
+        #: what is still to be written at the end, where to close a descriptor does not say it: on a terminal
+        self.last_words: LastWords | None = None
         #: nothing more will be fed
         self.closing = closing
         #: the command has closed its stdin, or is gone
@@ -90,11 +100,19 @@ class Source:
     def is_done(self) -> bool:
         return self.is_broken or (self.closing and not self._parts)
 
+    def say_last_words(self) -> None:
+        """Put them to what is to be written, if nothing else will be."""
+        if self.last_words is not None and self.closing and not self._parts and not self.is_broken:
+            words, self.last_words = self.last_words(in_line=self._is_in_line), None
+            self.feed(words)
+
     def next(self) -> memoryview | None:
         return self._parts[0][:CHUNK] if self._parts else None
 
     def took(self, count: int) -> None:
         self._taken += count
+        if count:
+            self._is_in_line = self._parts[0][count - 1] != _NEWLINE
         rest = self._parts[0][count:]
         if len(rest):
             self._parts[0] = rest
@@ -187,6 +205,7 @@ class Pump:
             self._set(fd, select.POLLIN if full_too or not sink.is_full else 0)
         if self._source is not None:
             fd, source = self._source
+            source.say_last_words()
             if source.is_done:
                 self._close_source()
             else:
@@ -231,6 +250,7 @@ class Pump:
             return
         except OSError:
             source.give_up()  # the command reads no more, which is its right
+        source.say_last_words()
         if source.is_done:
             self._close_source()
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
+from turnctl.processes.pty import Pty
 from turnctl.processes.spec import Spec
+from turnctl.processes.ttys import NewTty
 
 __all__ = ["Pipes"]
 
@@ -12,7 +14,7 @@ __all__ = ["Pipes"]
 class Pipes:
     """Made open. Whoever takes our ends over sets ``ours`` to empty; ``close_theirs`` is due once it has started."""
 
-    __slots__ = ("ends", "ours", "theirs")
+    __slots__ = ("ends", "ours", "pty", "theirs")
 
     def __init__(self, spec: Spec) -> None:
         #: our ends by the name of the stream
@@ -20,7 +22,12 @@ class Pipes:
         self.theirs: list[int] = []
         #: for each stream a descriptor, or "inherit", "null" or "stdout"
         self.ends: dict[str, int | str] = {}
+        #: the terminal that was made for it
+        self.pty: Pty | None = None
         try:
+            if spec.new_tty is not None:
+                self._make_terminal(spec.new_tty)
+                return
             for name in ("stdin", "stdout", "stderr"):
                 target = getattr(spec, name)
                 if target == "pipe":
@@ -33,6 +40,13 @@ class Pipes:
             self.close_ours()
             raise
 
+    def _make_terminal(self, wanted: NewTty) -> None:
+        pty = self.pty = Pty(wanted)
+        self.theirs.append(pty.end)
+        self.ends = dict.fromkeys(("stdin", "stdout", "stderr"), pty.end)
+        for name in ("stdout", "stdin"):
+            self.ours[name] = pty.open()
+
     def close_theirs(self) -> None:
         while self.theirs:
             os.close(self.theirs.pop())
@@ -40,3 +54,5 @@ class Pipes:
     def close_ours(self) -> None:
         while self.ours:
             os.close(self.ours.popitem()[1])
+        if self.pty is not None:
+            self.pty.close()

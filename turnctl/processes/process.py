@@ -16,6 +16,7 @@ from turnctl.processes.spec import Spec
 from turnctl.processes.supervise import Supervision
 from turnctl.processes.tapping import Tap
 from turnctl.processes.text import Coding, Lines
+from turnctl.processes.ttys import read_size
 from turnctl.processes.unowned import Unowned
 from turnctl.records.process import ProcessOutcome
 from turnctl.tokens.activities import Owner
@@ -36,11 +37,11 @@ class Process:
     the command if it was bound where that was started, and the checkpoints where it is bound now.
     """
 
-    def __init__(self, spec: Spec, owner: Owner, coding: Coding | None, tap: Tap) -> None:
+    def __init__(self, spec: Spec, owner: Owner, coding: Coding | None, tap: Tap, *, is_fed: bool = True) -> None:
         self._owner = owner
         self._coding = coding
         self._changed = threading.Condition()
-        self._source = Source(closing=False, changed=self._notify) if spec.stdin == "pipe" else None
+        self._source = Source(closing=not is_fed, changed=self._notify) if spec.stdin == "pipe" else None
         #: the lines of each stream, None where it is not captured
         self.stdout = self._lines(tap) if tap.keeps(spec, "stdout") else None
         self.stderr = self._lines(tap) if tap.keeps(spec, "stderr") else None
@@ -160,6 +161,20 @@ class Process:
         if self._source is None:
             raise TurnctlError(f'{self!r} has no stdin to write to; start it with stdin="pipe"')
         return self._source
+
+    # -- its terminal ----------------------------------------------------------------------------------------
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Give its terminal another size; what has the foreground there is told by SIGWINCH. Never blocks.
+
+        For a command that was started with ``tty="new"``, else ``TurnctlError``; nothing once it is over. Any thread.
+        """
+        size = read_size((rows, columns), "the size of a terminal")
+        self._refuse_in_fork()
+        pty = self._supervision.pty
+        if pty is None:
+            raise TurnctlError(f'{self!r} has no terminal of its own to resize; start it with tty="new"')
+        pty.resize(*size)
 
     # -- the end ---------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from turnctl.processes.link import MOST_DESCRIPTORS
 from turnctl.processes.moment import Moment
 from turnctl.processes.table import read_entry
 
-__all__ = ["Hold", "Leftovers", "Request", "Steps", "Uncontained", "compose", "error_of", "plain"]
+__all__ = ["Hold", "Leftovers", "Request", "Steps", "Uncontained", "compose", "error_of", "kind_of", "plain"]
 
 Steps = tuple[tuple[int, float], ...]
 Hold = Literal["warden", "namespace", "cgroup"]
@@ -37,15 +37,18 @@ class Request(NamedTuple):
 
     ``stdin``, ``stdout`` and ``stderr`` are open descriptors, None for the null device; those of 0 to 2 in ``closed``
     are closed. ``terminal``: ``session`` is a session of its own, ``group`` a process group of its own in this
-    process's session, and ``foreground`` then a descriptor of the terminal whose foreground the command is given before
-    it is loaded. Before that its pid, four bytes in little-endian order, is written to the first of ``announce``, and a
-    byte awaited from the second, for a second. ``steps`` are signals, each with the seconds until the next; after the
-    last comes KILL. ``orphaned`` are the steps for the loss of this process or of the launcher. ``timeout_s`` begins
-    the ladder without being asked again. ``drain_s`` bounds the time from the first KILL to the end.
-    ``due_s`` is when the owner's deadline passes, in seconds from now; ``unheard`` the reading end of this process's
-    wake-up descriptor, a socket, and the signals that stop the command (``processes.unheard``). ``restore_signals`` is
-    that of ``subprocess``. ``hold`` is what holds the command besides a warden: with ``namespace`` a pid namespace of
-    its own, with ``cgroup`` a control group of its own in ``folder``.
+    process's session, and ``foreground`` then a descriptor of the terminal whose foreground the command is given
+    before it is loaded. Before that its pid, four bytes in little-endian order, is written to the first of
+    ``announce``, and a byte awaited from the second, for a second. ``controlling`` is a descriptor of the terminal
+    that is to control the new session. ``console`` is what a warden puts right when this process is lost: a terminal
+    of this session, our group, the driver's settings, and whether we change these ourselves. ``steps`` are signals,
+    each with the seconds until the next; after the last comes KILL. ``orphaned`` are the steps for the loss of this
+    process or the launcher. ``timeout_s`` begins the ladder without being asked again. ``drain_s`` bounds the time
+    from the first KILL to the end. ``due_s`` is when the owner's deadline passes, in seconds from now; ``unheard`` the
+    reading end of this process's wake-up descriptor, a socket, and the signals that stop the command
+    (``processes.unheard``). ``restore_signals`` is that of ``subprocess``. ``hold`` is what holds the command
+    besides a warden: with ``namespace`` a pid namespace of its own, with ``cgroup`` a control group of its own in
+    ``folder``.
     ``limits`` are number, soft and hard, ``nice`` is absolute, and ``shield`` is Landlock's scope of signals.
     """
 
@@ -60,6 +63,8 @@ class Request(NamedTuple):
     closed: tuple[int, ...] = ()
     terminal: Literal["session", "group"] = "session"
     foreground: int | None = None
+    controlling: int | None = None
+    console: tuple[int, int, list[Any], bool] | None = None
     announce: tuple[int, int] | None = None
     watch_stops: bool = False
     steps: Steps = ((_TERM, 5.0),)
@@ -89,6 +94,11 @@ class Uncontained(OSError):
     def __init__(self, errno: int, step: str) -> None:
         super().__init__(errno, os.strerror(errno))
         self.step = step
+
+
+def kind_of(request: Request) -> Literal["session", "group"]:
+    """Which launcher it needs: one of our own session, where a warden is to reach our terminal."""
+    return "session" if request.terminal == "session" and request.console is None else "group"
 
 
 def error_of(request: Request, errno: int, what: str) -> OSError:
@@ -121,6 +131,8 @@ def compose(request: Request, moment: Moment, given: Moment) -> tuple[dict[str, 
     std = (place(request.stdin), place(request.stdout), place(request.stderr))
     keep = tuple((fd, place(fd)) for fd in request.pass_fds if fd > 2)
     foreground = place(request.foreground)
+    controlling = place(request.controlling)
+    console = None if request.console is None else (place(request.console[0]), *request.console[1:])
     announce = None if request.announce is None else tuple([place(fd) for fd in request.announce])
     cwd = None if request.cwd is None else os.fsencode(request.cwd)
     opened = -1
@@ -151,6 +163,8 @@ def compose(request: Request, moment: Moment, given: Moment) -> tuple[dict[str, 
         "cwd_fd": cwd_fd,
         "session": request.terminal == "session",
         "foreground": foreground,
+        "controlling": controlling,
+        "console": console,
         "announce": announce,
         "watch_stops": request.watch_stops,
         "restore": request.restore_signals,

@@ -18,8 +18,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from turnctl.processes.console import controlled_by
+from turnctl.processes.job import Job
 from turnctl.processes.pipes import Pipes
 from turnctl.processes.spec import Spec
 
@@ -32,7 +36,12 @@ def spawn(spec: Spec, pipes: Pipes) -> int:
 
     Blocks until the command has been loaded, which a hung file system can delay.
     """
-    return _popen(spec, {name: _FOR_POPEN.get(end, end) for name, end in pipes.ends.items()})
+    before_exec = spec.before_exec
+    if pipes.pty is not None:
+        before_exec = partial(_begin_on, pipes.pty.end, before_exec)
+    elif isinstance(before_exec, Job) and before_exec.is_ours:
+        before_exec = None
+    return _popen(spec, before_exec, {name: _FOR_POPEN.get(end, end) for name, end in pipes.ends.items()})
 
 
 def name_a_line(spec: Spec, error: BaseException) -> None:
@@ -51,7 +60,14 @@ _FOR_POPEN: dict[int | str, int | None] = {
 }
 
 
-def _popen(spec: Spec, ends: dict[str, Any]) -> int:
+def _begin_on(terminal: int, before_exec: Callable[[], None] | None) -> None:
+    """In the child: the new terminal is its session's."""
+    controlled_by(terminal)
+    if before_exec is not None:
+        before_exec()
+
+
+def _popen(spec: Spec, before_exec: Callable[[], None] | None, ends: dict[str, Any]) -> int:
     popen = _Popen.__new__(_Popen)
     details = spec.details
     try:
@@ -71,7 +87,7 @@ def _popen(spec: Spec, ends: dict[str, Any]) -> int:
             extra_groups=details.extra_groups,
             start_new_session=spec.terminal == "session",
             # only our own command line gives one: between fork and exec a host with threads can do little
-            preexec_fn=spec.before_exec,
+            preexec_fn=before_exec,
             process_group=0 if spec.terminal == "group" else None,
             **ends,
         )

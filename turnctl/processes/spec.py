@@ -12,13 +12,14 @@ from turnctl.processes.containment import Choice, Require, Wish, read_wish
 from turnctl.processes.hygiene import Hygiene
 from turnctl.processes.request import Leftovers
 from turnctl.processes.signames import number_of
+from turnctl.processes.ttys import NewTty, read_tty
 from turnctl.tokens.activities import Owner
 
-__all__ = ["Args", "Details", "Spec", "Stream", "Terminal", "make_spec", "read_stream"]
+__all__ = ["Args", "Details", "Spec", "Stream", "Tty", "make_spec", "read_stream"]
 
 Args = Sequence["str | bytes | os.PathLike[str]"] | str | bytes | os.PathLike[str]
 Stream = int | IO[Any] | Literal["inherit", "null", "pipe"] | None
-Terminal = Literal["session", "group"]
+Tty = Literal["inherit", "new"]
 
 #: the numbers that ``subprocess`` gives to PIPE, STDOUT and DEVNULL
 _NAMES_OF_NUMBERS = {-1: "pipe", -2: "stdout", -3: "null"}
@@ -51,7 +52,9 @@ class Spec(NamedTuple):
     timeout_s: float | None
     grace_s: float | None
     stop_signal: int
-    terminal: Terminal
+    #: a session of its own, or a process group in ours
+    terminal: Literal["session", "group"]
+    tty: Tty | None
     close_fds: bool
     on_start: Callable[[int], None] | None
     before_exec: Callable[[], None] | None
@@ -63,6 +66,8 @@ class Spec(NamedTuple):
     pass_fds: tuple[int, ...] = ()
     hygiene: Hygiene = Hygiene()
     details: Details = Details()
+    #: rows, columns and echo of a new terminal
+    new_tty: NewTty | None = None
 
     @property
     def title(self) -> str:
@@ -84,7 +89,7 @@ def make_spec(
     timeout: float | str | None,
     grace: float | str | None,
     stop_signal: int | str,
-    terminal: Terminal,
+    tty: Tty | None,
     close_fds: bool,
     on_start: Callable[[int], None] | None,
     before_exec: Callable[[], None] | None,
@@ -95,12 +100,13 @@ def make_spec(
     idle_timeout: float | str | None = None,
     pass_fds: Iterable[int | IO[Any]] = (),
     hygiene: Hygiene = _USUAL,
+    tty_size: tuple[int, int] | None = None,
+    tty_echo: bool = False,
 ) -> Spec:
     """Check what can be checked without starting anything. Raises ``BadArgument`` (a ``ValueError``),
     ``BadDuration`` or ``TypeError``.
     """
-    if terminal not in ("session", "group"):
-        raise BadArgument(f"unknown terminal {terminal!r}; use session or group")
+    new_tty = read_tty(tty, tty_size, tty_echo)
     if leftovers not in ("end", "end-now", "wait", "detach"):
         raise BadArgument(f"unknown leftovers {leftovers!r}; use end, end-now, wait or detach")
     checked, given, argv = _read_args(args, shell)
@@ -118,7 +124,8 @@ def make_spec(
         timeout_s=parse_duration(timeout, what="timeout", none=True),
         grace_s=grace_s,
         stop_signal=read_signal(stop_signal),
-        terminal=terminal,
+        terminal="group" if tty == "inherit" else "session",
+        tty=tty,
         close_fds=close_fds,
         on_start=on_start,
         before_exec=before_exec,
@@ -128,6 +135,7 @@ def make_spec(
         idle_s=parse_duration(idle_timeout, what="idle_timeout", none=True),
         pass_fds=_read_pass_fds(pass_fds, close_fds=close_fds),
         hygiene=hygiene,
+        new_tty=new_tty,
     )
 
 

@@ -32,6 +32,7 @@ from turnctl.processes.leader import reap_abandoned
 from turnctl.processes.output import Pump, Sink, Source
 from turnctl.processes.patience import Patience
 from turnctl.processes.pipes import Pipes
+from turnctl.processes.pty import Pty
 from turnctl.processes.spawn import name_a_line
 from turnctl.processes.spec import Spec
 from turnctl.processes.tee import Tee
@@ -81,6 +82,8 @@ class Supervision(Closing):
         self._exited_at = 0.0
         self._taken_at_exit = 0
         self._there: list[Found] = []
+        #: the terminal that was made for it
+        self.pty: Pty | None = None
 
     # -- starting --------------------------------------------------------------------------------------------
 
@@ -173,6 +176,8 @@ class Supervision(Closing):
     def _close_unstarted(self, error: BaseException) -> None:
         self.phase = "over"
         leaving.leave(self)
+        if self.pty is not None:
+            self.pty.close()
         self._activity.close("failed", f"could not be started: {error}")
         self._unwatch()
         self._consumers.drop()
@@ -194,7 +199,10 @@ class Supervision(Closing):
             if name in ours and sink is not None:
                 pump.read_from(ours[name], sink)
                 del ours[name]
+        self.pty, pipes.pty = pipes.pty, None
         if "stdin" in ours and self._source is not None:
+            if self.pty is not None:
+                self._source.last_words = self.pty.last_words
             pump.write_to(ours["stdin"], self._source)
             del ours["stdin"]
 

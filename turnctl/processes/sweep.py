@@ -266,6 +266,19 @@ class Below:
 
     # -- telling -------------------------------------------------------------------------------------------------------
 
+    def facts(self, survivors: "tuple[tuple[Any, ...], ...]") -> "dict[str, Any]":
+        """What is known at the end, when nothing is left but these."""
+        return {
+            "status": self.status,
+            "empty": not survivors,
+            "survivors": survivors,
+            "cpu": self.cpu,
+            "memory": self.most_memory,
+            "reaped": self.reaped,
+            "seen": len(self.seen),
+            "killed": len(self.struck),
+        }
+
     def take_sent(self, began: float) -> list[tuple[float, int, str, int]]:
         """What was sent since the last call, with times counted from ``began``."""
         sent, self.sent = self.sent, []

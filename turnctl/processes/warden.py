@@ -23,6 +23,7 @@ from select import POLLIN, POLLOUT
 from time import monotonic
 
 from turnctl.processes.birth import NotStarted
+from turnctl.processes.console import Console
 from turnctl.processes.culls import Culls
 from turnctl.processes.holds import begin
 from turnctl.processes.kernel import adopt_orphans, failpoint, hear_children, rename
@@ -72,6 +73,7 @@ class Warden:
         self._settle_at: float | None = None
         self._unheard = Unheard()
         self._culls = Culls(self._line)
+        self._console = Console()
         self._policy = "end"
         self._is_odd = False
         self._has_told_exit = False
@@ -141,6 +143,8 @@ class Warden:
     def _lose(self, whom: str) -> None:
         """Somebody is gone without whom nothing goes on (G4)."""
         self._lost = self._lost or whom
+        if whom != "launcher":
+            self._console.restore(self._below.leader)
         self._is_odd = True
         request = self._request
         if request is not None and not (self._policy == "detach" and self._below.status is not None):
@@ -224,6 +228,7 @@ class Warden:
         self._watch.add(below.fd, self._on_below)
         if request["timeout"] is not None:
             self._deadline = self._began + request["timeout"]
+        self._console.hold(request["console"], fds)
         if below.leader:
             self._line.send("started", below.leader, self._began, below.details)
         failpoint("warden-told")
@@ -364,15 +369,7 @@ class Warden:
         self._tell_sent()
         failpoint("warden-empty")
         is_reusable = not (survivors or self._is_odd or self._lost)
-        facts = {
-            "status": below.status,
-            "empty": not survivors,
-            "survivors": survivors,
-            "cpu": below.cpu,
-            "memory": below.most_memory,
-            "reaped": below.reaped,
-            "seen": len(below.seen),
-            "killed": len(below.struck),
+        facts = below.facts(survivors) | {
             "cause": "" if ladder is None else ladder.cause,
             "reusable": is_reusable,
             "after": monotonic() - self._began,
@@ -383,6 +380,7 @@ class Warden:
         self._culls.clear()
         self._watch.remove(self._unheard.fd)
         self._unheard.close()
+        self._console.close()
         self._request = self._ladder = self._deadline = self._settle_at = None
         self._idle_at = monotonic() + IDLE_S
         if not is_reusable:
