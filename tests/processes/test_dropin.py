@@ -128,6 +128,22 @@ def test_wait_elsewhere_obeys_the_owner(gate: Gate) -> None:
     assert [CancelledError, CancelledError] == [type(error) for error in errors]
 
 
+def test_wait_goes_with_a_command_that_is_handed_over() -> None:
+    """Who waits for a command obeys the turn that it was handed over to, and its old turn no more."""
+    with turnctl.turn() as new:
+        with turnctl.turn(inherit=False) as old:
+            process = subprocess.Popen(["sleep", "60"])
+            waiting = Background(process.wait)
+            old.detach(process, owner=new)
+            old.cancel()
+        assert waiting.is_running
+        new.cancel()
+        error = waiting.error()
+
+    assert isinstance(error, CancelledError)
+    assert (new.token, -signal.SIGTERM) == (error.token, process.returncode)
+
+
 def test_wait_for_a_command_of_nobody_obeys_the_turn() -> None:
     """Of a server that was started with no turn, a turn that is stopped lets go, and the server goes on."""
     with subprocess.Popen(["cat"], stdin=PIPE, stdout=PIPE) as server:

@@ -196,6 +196,30 @@ def commands() -> int | None:
     return done.returncode
 
 
+def contained() -> list[str]:
+    done = turnctl.run(
+        ["make"],
+        containment="namespace",
+        require="atomic",
+        max_output="1MiB",
+        idle_timeout="30s",
+        tee=print,
+        limits={"cpu": "1m", "nofile": 64},
+        env_unset=["*_TOKEN"],
+        env_extra={"CI": "1"},
+        shield=True,
+        tty="new",
+        tty_size=(24, 80),
+    )
+    assert_type(done.outcome.held_by, Literal["namespace", "cgroup", "warden", "group"])
+    assert_type(done.outcome.learned_after_s, float | None)
+    with turnctl.popen(["bash"], tty="new", tty_echo=True) as process:
+        process.resize(30, 100)
+    found = turnctl.processes.capabilities()
+    assert_type(found, turnctl.processes.Capabilities)
+    return [one.remedy for one in found if not one.is_available]
+
+
 def tokens(first: CancelToken, second: TurnToken) -> None:
     link = CancelToken.any_of(first, second, timeout="1m")
     assert_type(link, CancelToken)

@@ -41,6 +41,11 @@ class Attending:
         self._bells: list[Wakeup] = []
         self._home = os.getpid()
 
+    def go_to(self, owner: Owner) -> None:
+        """Obey ``owner`` from now on, whose the command has become."""
+        self.owner = owner
+        self.ring()
+
     def ring(self) -> None:
         """Something has changed. Never blocks, never raises."""
         for bell in list(self._bells):
@@ -85,7 +90,7 @@ class Attending:
             self._bells.append(bell)
             while True:
                 bell.clear()  # N1
-                owner.check()
+                self.check()  # the command may have been handed over meanwhile
                 points.reach("processes.attending.asked")
                 ready = {fd for fd, _ in poller.poll(0)} - {bell.fd}
                 left = None if ends_at is None else ends_at - monotonic()

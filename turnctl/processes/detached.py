@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from turnctl.errors import BadArgument, TurnOver
 from turnctl.processes.moving import Movable
-from turnctl.processes.process import Process
 from turnctl.processes.unowned import Unowned
 from turnctl.records.process import Completed
 from turnctl.tokens.activities import Activity
@@ -88,8 +87,9 @@ def detach(turn: TurnCore, what: object, owner: object) -> None:
 
 
 def _find(turn: TurnCore, what: object) -> Movable | Activity:
-    if isinstance(what, Process):
-        return _of_turn(turn, what._supervision)
+    command = getattr(what, "_supervision", None)  # of a handle, also of the stand-in for subprocess.Popen
+    if isinstance(command, Movable):
+        return _of_turn(turn, command)
     if isinstance(what, Completed):
         for activity in turn.activities.all():
             one = activity.owned

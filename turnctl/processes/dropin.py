@@ -95,6 +95,7 @@ class Popen(_Original):  # type: ignore[misc] # its generic form is for type che
             keeps_leftovers=True,
             changed=self._attending.ring,
         )
+        supervision.on_moved = self._attending.go_to
         supervision.launch()
         pid = supervision.outcome().pid  # type: ignore[union-attr] # it has been started
         if pid is None:
