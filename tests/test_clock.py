@@ -7,7 +7,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given
+from examples import given
 from hypothesis import strategies as st
 
 from turnctl import clock

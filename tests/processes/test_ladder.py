@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from examples import given
 from hypothesis import strategies as st
 
 from turnctl.processes.ladder import DRAIN_S, LONGEST_PAUSE_S, Ladder

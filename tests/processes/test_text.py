@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from commands import FakeTurn
-from hypothesis import given
+from examples import given
 from hypothesis import strategies as st
 from standins import Background, until
 

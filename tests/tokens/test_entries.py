@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from examples import given
 from hypothesis import strategies as st
 
 from turnctl.records.stops import LEVELS

@@ -153,7 +153,11 @@ def test_no_time_at_all(token: TurnToken, thing: Thing) -> None:
 def test_time_is_over_and_the_stop_is_there(token: TurnToken, thing: Thing) -> None:
     """Of the two the stop is told."""
     with call_at("waiting.woken", token.cancel):
-        found = outcome(thing.wait, token, 0.01)
+        for timeout in (0.01, 0.1, 1.0):
+            found = outcome(thing.wait, token, timeout)
+            if token.cancelled:
+                break
+            assert thing.gives_up == found  # on a busy machine the time was over before the wait began
 
     assert CancelledError is found
 

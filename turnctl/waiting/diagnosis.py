@@ -196,6 +196,6 @@ _ROLES = {
 
 def _beyond(frame: FrameType | None) -> FrameType | None:
     """The stack of the thread that asks, without the asking."""
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(("turnctl.waiting.", "turnctl.tokens.")):
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("turnctl."):
         frame = frame.f_back
     return frame
