@@ -141,7 +141,7 @@ def test_wait_goes_with_a_command_that_is_handed_over() -> None:
         error = waiting.error()
 
     assert isinstance(error, CancelledError)
-    assert (new.token, -signal.SIGTERM) == (error.token, process.returncode)
+    assert (new.token, -signal.SIGTERM) == (error.token, process.poll())
 
 
 def test_wait_for_a_command_of_nobody_obeys_the_turn() -> None:
