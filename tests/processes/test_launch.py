@@ -87,7 +87,7 @@ def test_interrupted_start_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert until(lambda: not alive(mark))
 
 
-def _struck(_: object) -> object:
+def _struck(*_: object) -> object:
     raise KeyboardInterrupt
 
 

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 __all__ = ["Patience"]
 
+_LONGEST_MS = 2**30  # what fits into an int of C; afterwards it is asked again
+
 
 class Patience(NamedTuple):
     """What a wait for a start goes by besides what it waits for."""
@@ -31,7 +33,8 @@ class Patience(NamedTuple):
             if over is not None and now >= over:
                 return bool([fd for fd, _ in poll.poll(0) if fd != self.fd])
             times = [at for at in (again, over) if at is not None]
-            ready = poll.poll(max(0, int((min(times) - now) * 1000) + 1) if times else None)
+            # the end of a shield may be infinitely far away
+            ready = poll.poll(max(0, int(min((min(times) - now) * 1000, _LONGEST_MS)) + 1) if times else None)
             if any(fd == self.fd for fd, _ in ready):
                 self.clear()
             if any(fd != self.fd for fd, _ in ready):

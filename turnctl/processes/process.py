@@ -141,15 +141,19 @@ class Process:
             data = self._coding.encode(data)
         elif self._coding is not None:
             raise TypeError(f"write() was given {type(data).__name__}; with text=True give a str")
-        scoped(self._owner).check()
+        owner = scoped(self._owner)
+        owner.check()
         if source.closing:
             raise TurnctlError(f"the stdin of {self!r} has been closed; nothing more can be written to it")
-        if not source.is_broken:
+        is_lost = source.is_broken
+        if not is_lost:
             with self._changed:
                 source.feed(data)
             self._supervision.wake()
             self._wait_until(lambda: source.is_broken or source.size <= CHUNK, None)
-        if source.is_broken:
+            is_lost = source.is_broken and source.size > 0  # one that took it all may be gone by now
+        if is_lost:
+            owner.check()  # it may read no more since it is being stopped
             raise BrokenPipeError(f"{self!r} reads no more of its stdin")
 
     def close_stdin(self) -> None:
