@@ -181,10 +181,44 @@ def test_killed_together_nothing_is_claimed(owner: FakeTurn, gate: Gate) -> None
     assert ends(pid)
 
 
-def test_stopped_warden_does_not_hold_a_stop(owner: FakeTurn, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A warden that does not answer is given up after grace and drain, and nothing is claimed."""
+@pytest.mark.parametrize("whom", ["warden", "launcher and warden"])
+def test_stopped_warden_is_continued_by_a_stop(owner: FakeTurn, gate: Gate, whom: str) -> None:
+    """A stop has a stopped warden continued, by a launcher that is continued for it: nothing of the command is left."""
+    tag = nap()
+    call = Background(lambda: run(owner, f"echo $$ > {gate}; exec {tag}", shell=True, on_stop="return"))
+    warden = parent_of(int(gate.wait()))
+    for pid in (parent_of(warden), warden) if whom != "warden" else (warden,):
+        os.kill(pid, signal.SIGSTOP)
+    owner.stop(1.0)
+    outcome = call.result().outcome
+
+    assert (-signal.SIGTERM, True) == (outcome.returncode, outcome.empty_proven)
+    assert [] == alive(tag)
+
+
+def test_warden_that_stays_stopped_is_replaced(owner: FakeTurn, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warden that cannot be continued is killed by the launcher, which ends the command: nothing of it is left."""
+    monkeypatch.setattr("turnctl.processes.guarded.MARGIN_S", 0.2)
+    monkeypatch.setattr("turnctl.processes.warded.Warded.rouse", lambda _: None)
+    tag = nap()
+    call = Background(lambda: run(owner, f"echo $$ > {gate}; exec {tag}", shell=True, on_stop="return"))
+    warden = parent_of(int(gate.wait()))
+    os.kill(warden, signal.SIGSTOP)
+    owner.stop(0.1)
+    outcome = call.result().outcome
+
+    assert (None, True, ()) == (outcome.returncode, outcome.empty_proven, outcome.survivors)
+    assert [] == alive(tag)
+
+
+def test_silent_warden_and_launcher_do_not_hold_a_stop(
+    owner: FakeTurn, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where neither answers the command is given up, and nothing is claimed."""
     monkeypatch.setattr("turnctl.processes.guarded.DRAIN_S", 0.1)
     monkeypatch.setattr("turnctl.processes.guarded.MARGIN_S", 0.1)
+    for name in ("rouse", "replace"):
+        monkeypatch.setattr(f"turnctl.processes.warded.Warded.{name}", lambda _: None)
     call = Background(lambda: run(owner, f"echo $$ > {gate}; exec sleep 60", shell=True, on_stop="return"))
     pid = int(gate.wait())
     warden = parent_of(pid)
@@ -193,7 +227,7 @@ def test_stopped_warden_does_not_hold_a_stop(owner: FakeTurn, gate: Gate, monkey
     outcome = call.result().outcome
 
     assert (False, False) == (outcome.exited, outcome.empty_proven)
-    assert "its warden does not answer; somebody may have stopped it" == outcome.survivors[0].reason
+    assert "its warden and the launcher do not answer; somebody may have stopped them" == outcome.survivors[0].reason
     os.kill(warden, signal.SIGCONT)
     assert ends(pid)
 
@@ -215,6 +249,8 @@ def test_warden_stopped_at_the_start_does_not_hold_a_stop(
     monkeypatch.setattr("turnctl.processes.demand.DRAIN_S", 0.1)
     monkeypatch.setattr("turnctl.processes.guarded.DRAIN_S", 0.1)
     monkeypatch.setattr("turnctl.processes.guarded.MARGIN_S", 0.1)
+    for name in ("rouse", "replace"):
+        monkeypatch.setattr(f"turnctl.processes.warded.Warded.{name}", lambda _: None)
     call = Background(lambda: run(owner, f"echo $$ > {gate}; exec sleep 60", shell=True, on_stop="return"))
     pid = int(gate.wait())
     warden = parent_of(pid)
@@ -222,7 +258,7 @@ def test_warden_stopped_at_the_start_does_not_hold_a_stop(
     outcome = call.result().outcome
 
     assert (None, False, False) == (outcome.pid, outcome.exited, outcome.empty_proven)
-    assert "its warden does not answer; somebody may have stopped it" == outcome.survivors[0].reason
+    assert "its warden and the launcher do not answer; somebody may have stopped them" == outcome.survivors[0].reason
     os.kill(warden, signal.SIGCONT)
     assert ends(pid)
 

@@ -34,6 +34,10 @@ def _launchers(leak_check: object) -> Iterator[None]:
     launch.shutdown()
 
 
+#: for what looks into helpers, which bar everybody else, or starts a program as another user
+AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+
+
 def launcher_of(command: Command) -> int:
     return parent_of(parent_of(command.pid))
 
@@ -53,6 +57,7 @@ def test_launcher_is_no_child_of_the_host() -> None:
         assert os.getsid(launcher) == launcher
 
 
+@AS_ROOT
 def test_launcher_holds_nothing_of_the_host() -> None:
     """It has the null device as 0 to 2, one socket and a pidfd of the host, and what it made itself."""
     extra = os.open("/etc/hostname", os.O_RDONLY)
@@ -442,6 +447,73 @@ sys.stdin.readline()
         assert ends(launcher)
 
 
+_WITH_WARDEN = """
+from shapes import shape
+command = Command(shape("deaf daemon", sys.argv[1]), orphaned=((15, 0.1),))
+command.line()
+say(parent_of(command.pid), parent_of(parent_of(command.pid)))
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("times", ["once", "again and again"])
+def test_stopped_warden_hears_of_the_hosts_death(times: str) -> None:
+    """A stopped warden is continued when the host has gone, and replaced if somebody keeps it stopped."""
+    mark = tag()
+    with by_host(_WITH_WARDEN, mark) as host:
+        warden, launcher = map(int, host.line().split())
+        os.kill(warden, signal.SIGSTOP)
+        stops = f"import os\nwhile True: os.kill({warden}, 19)" if times != "once" else ""
+        stopper = subprocess.Popen([sys.executable, "-I", "-S", "-c", stops], stderr=subprocess.DEVNULL)
+        host.kill()
+        try:
+            assert until(lambda: not alive(mark), within=GONE_S)
+            assert ends(launcher)
+        finally:
+            stopper.kill()
+            stopper.wait()
+
+
+def test_stopped_warden_hears_of_the_launchers_death() -> None:
+    """The kernel continues a stopped warden when its launcher is killed, so that it ends its command."""
+    mark = tag()
+    with by_host(_WITH_WARDEN, mark) as host:
+        warden, launcher = map(int, host.line().split())
+        os.kill(warden, signal.SIGSTOP)
+        os.kill(launcher, KILL)
+
+        assert until(lambda: not set(alive(mark)) - {host.process.pid}, within=GONE_S)
+        assert ends(warden)
+
+
+@AS_ROOT
+@pytest.mark.parametrize("hold", ["warden", "namespace"])
+def test_command_cannot_trace_who_holds_it(hold: str) -> None:
+    """A command of an ordinary user can neither trace its warden or launcher nor take descriptors of theirs."""
+    code = """
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+from turnctl.processes import launch
+try:
+    command = Command(["sleep", sys.argv[1]], piped=False, hold=sys.argv[2])
+except launch.Uncontained:
+    say("skip"); sys.exit()
+pid = command.pid
+for _ in range(2 + (sys.argv[2] == "namespace")):
+    pid = parent_of(pid)
+    try:
+        say(os.listdir(f"/proc/{pid}/fd"))
+    except PermissionError:
+        say("refused")
+command.__exit__(None, None, None)
+"""
+    with by_host(code, tag(), hold, interpreter=everybodys_python()) as host:
+        told = host.finished()
+    if told == "skip\n":
+        pytest.skip("this machine allows no namespaces to users")
+
+    assert ["refused"] * (3 if hold == "namespace" else 2) == told.split("\n")[:-1]
+
+
 def test_copied_socket_does_not_fake_a_living_host() -> None:
     """A process that holds copies of the host's sockets does not keep its commands alive: the pidfd tells."""
     mark = tag()
@@ -590,6 +662,7 @@ def test_many_at_once_leave_nothing() -> None:
     assert until(lambda: all(is_gone(pid) for pid in wardens))
 
 
+@AS_ROOT
 def test_sequence_leaves_no_more_than_a_launcher() -> None:
     """After many commands one after the other there is one warden, and the launcher has not grown."""
     run(["true"])

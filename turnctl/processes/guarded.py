@@ -7,7 +7,9 @@ the command's own timeout, a moment later than it would be told, and the loss of
 Invariants
   I1  ``empty_proven`` is True only where the warden, or the launcher in its place, has said ``empty``.
   I2  Where both are gone, the command counts as still there: nothing is known of it.
-  I3  What the warden tells of the order of exit and ask goes before what this side believed.
+  I3  A warden that has not begun to kill ``MARGIN_S`` after it was to, or has not come to an end ``DRAIN_S`` later, is
+      killed by the launcher, which ends the command in its place. Nobody is given up before that.
+  I4  What the warden tells of the order of exit and ask goes before what this side believed.
 """
 
 from __future__ import annotations
@@ -70,6 +72,8 @@ class Guarded(Custody):
         self._left: list[Found] | None = None
         self._survivors: list[Found] = []
         self._kill_at: float | None = None
+        self._has_killed = False
+        self._replaced_at: float | None = None
         self._asked_after: float | None = None
         self._exited_after: float | None = None
         self._facts: dict[str, Any] = {}
@@ -135,6 +139,7 @@ class Guarded(Custody):
         if any(signum != _KILL for _, signum, _, _ in sent):
             points.reach("processes.ladder.asked")
         if any(signum == _KILL for _, signum, _, _ in sent):
+            self._has_killed = True
             points.reach("processes.ladder.killed")
 
     def _on_killed(self, status: int) -> None:
@@ -247,6 +252,7 @@ class Guarded(Custody):
             self.job.ending()
         if not self._warded.is_over:
             self._ask(self._warded.stop, steps_until(self._signum, kill_at - monotonic()), cause)
+            self._warded.rouse()
 
     def go_on(self, kill_at: float, pump: Pump) -> float | None:
         assert self._kill_at is not None
@@ -257,10 +263,17 @@ class Guarded(Custody):
         if kill_at < self._kill_at:
             self._kill_at = kill_at
             self._ask(warded.hurry, max(0.0, kill_at - monotonic()))
-        until = self._kill_at + DRAIN_S + MARGIN_S
-        if monotonic() < until:
+        now = monotonic()
+        if self._replaced_at is None:
+            until = self._kill_at + MARGIN_S + (DRAIN_S if self._has_killed else 0.0)
+            if now < until:
+                return until
+            self._replaced_at = now
+            warded.replace()
+        until = self._replaced_at + DRAIN_S + MARGIN_S
+        if now < until:
             return until
-        self._give_up("its warden does not answer; somebody may have stopped it")
+        self._give_up("its warden and the launcher do not answer; somebody may have stopped them")
         pump.unwatch(warded.fileno())
         return None
 

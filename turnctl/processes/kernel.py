@@ -21,8 +21,10 @@ __all__ = [
     "SIGSTOP",
     "WALL",
     "adopt_orphans",
+    "bar_tracers",
     "call",
     "close_all_but",
+    "continue_with_parent",
     "failpoint",
     "hear_children",
     "open_pidfd",
@@ -39,6 +41,8 @@ SIGCHLD: int = int(_signal.SIGCHLD)
 WALL = 0x40000000
 
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_DUMPABLE = 4
+_PR_SET_PDEATHSIG = 1
 
 _failing_at = os.environ.get("TURNCTL_FAILPOINT", "")
 
@@ -90,8 +94,25 @@ def adopt_orphans() -> None:
         raise OSError("the kernel refused to make this process a child subreaper")
 
 
+def bar_tracers(barred: bool = True) -> None:
+    """Nobody of this user may trace this process or take its descriptors from now on. Inherited by a fork, not by exec.
+
+    Its files in /proc are root's then: what is to be written there is written before.
+    """
+    prctl(_PR_SET_DUMPABLE, 0 if barred else 1)
+
+
+def continue_with_parent() -> None:
+    """Be continued by the kernel when the parent ends: who was stopped until then hears of it. Not inherited."""
+    prctl(_PR_SET_PDEATHSIG, SIGCONT)
+
+
 def rename(title: bytes) -> None:
-    """Show as ``title`` in lists of processes, so that a pattern meant for other programs does not match."""
+    """Show as ``title`` in lists of processes, so that a pattern meant for other programs does not match.
+
+    And bar tracers, from then on.
+    """
+    bar_tracers(False)  # what is written below would be root's
     try:
         with open("/proc/self/comm", "wb", buffering=0) as file:
             file.write(title[:15])
@@ -103,6 +124,7 @@ def rename(title: bytes) -> None:
             memory.write(title[: end - first - 1].ljust(end - first, b"\0"))
     except (OSError, ValueError, IndexError):
         pass  # no /proc here: the name stays, which only matters to who kills by name
+    bar_tracers()
 
 
 def open_pidfd(pid: int) -> int | None:

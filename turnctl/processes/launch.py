@@ -84,13 +84,13 @@ def start(request: Request, patience: Patience | None = None) -> Warded:
 
 def _ask(launcher: Launcher, body: dict[str, Any], fds: tuple[int, ...]) -> Warded | None:
     """Send the request; None if it certainly was not begun."""
-    sock, end = launcher.warden()
+    sock, ward, end = launcher.warden()
     number = body["number"] = next(_numbers)
     try:
         link.send(sock, ("run", body), fds)
         points.reach("processes.launch.composed")
         if end is not None:
-            launcher.ask(end)
+            launcher.ask(ward, end)
         points.reach("processes.launch.asked")
     except link.Broken:
         sock.close()
@@ -103,4 +103,4 @@ def _ask(launcher: Launcher, body: dict[str, Any], fds: tuple[int, ...]) -> Ward
     finally:
         if end is not None:
             end.close()
-    return Warded(sock, launcher, number)
+    return Warded(sock, launcher, ward, number)

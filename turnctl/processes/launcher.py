@@ -10,6 +10,8 @@ Invariants
   A3  It ends when the host has gone (end of the socket, or the pidfd), when told to, or when it has had no warden and
       no request for ``IDLE_S``; but not before its wardens have ended, nor, within ``DRAIN_S``, orphans.
   A4  Its own death closes a pipe that every warden watches.
+  A5  A warden that somebody stopped is continued on the host's word and when the host has gone, and is killed on the
+      host's word, or if it stands still ``STILL_S`` after the host has gone: its orphans are ended then (A2).
 """
 
 import gc
@@ -19,7 +21,16 @@ from select import POLLIN, poll
 from time import monotonic
 
 from turnctl.processes import warden
-from turnctl.processes.kernel import adopt_orphans, close_all_but, failpoint, hear_children, rename
+from turnctl.processes.kernel import (
+    SIGCONT,
+    SIGKILL,
+    adopt_orphans,
+    close_all_but,
+    failpoint,
+    hear_children,
+    rename,
+)
+from turnctl.processes.kin import read_member
 from turnctl.processes.link import VERSION, Broken, Line
 from turnctl.processes.steps import Pauses
 from turnctl.processes.sweep import Below
@@ -34,15 +45,20 @@ __all__ = ["Launcher", "main"]
 IDLE_S = 10.0
 #: how long orphans of a killed warden are killed again and waited for
 DRAIN_S = 5.0
+#: how long a warden may stand still after the host has gone; from look to look twice as long
+STILL_S = 2.0
+MOST_STILL_S = 60.0
 
 
 class Charge:
     """A warden and our copy of its end of the socket."""
 
-    __slots__ = ("ended", "line", "pid")
+    __slots__ = ("ended", "line", "number", "pid")
 
-    def __init__(self, pid: int, sock: socket) -> None:
+    def __init__(self, pid: int, number: int, sock: socket) -> None:
         self.pid = pid
+        #: by which the host names it
+        self.number = number
         self.line = Line(sock)
         #: how it ended, while its orphans are being ended
         self.ended: int | None = None
@@ -63,6 +79,8 @@ class Launcher:
         self._sweep_at: float | None = None
         self._swept_until = 0.0
         self._pauses = Pauses()
+        self._look_at: float | None = None
+        self._still_s = STILL_S
         self._idle_at = monotonic() + IDLE_S
         self._is_over = False
         self._poll = poll()
@@ -92,11 +110,12 @@ class Launcher:
                     self._watched[ready]()
 
     def _timeout(self) -> int | None:
-        until = self._sweep_at
-        if until is None:
+        times = [at for at in (self._sweep_at, self._look_at) if at is not None]
+        if not times:
             if self._is_over or self._charges:
                 return None
-            until = self._idle_at
+            times = [self._idle_at]
+        until = min(times)
         return max(0, int((until - monotonic()) * 1000) + 1)
 
     # -- what is heard -------------------------------------------------------------------------------------------------
@@ -113,6 +132,9 @@ class Launcher:
         A host that lives is told by the end of this socket, and starts another launcher.
         """
         self._is_over = True
+        for pid in self._charges:
+            os.kill(pid, SIGCONT)
+        self._look_at = monotonic() + self._still_s
         for fd in (self._host, self._control.fileno()):
             if self._watched.pop(fd, None) is not None:
                 self._poll.unregister(fd)
@@ -131,14 +153,27 @@ class Launcher:
             self._idle_at = monotonic() + IDLE_S
             if message[0] == "warden" and len(fds) == 1:
                 failpoint("launcher-asked")
-                self._fork(socket(fileno=fds[0]))
+                self._fork(message[1], socket(fileno=fds[0]))
                 continue
             for fd in fds:
                 os.close(fd)
             if message[0] == "shutdown":
                 self._on_host_gone()
+            elif message[0] in ("rouse", "replace"):
+                for charge in self._charges.values():
+                    if charge.number == message[1]:
+                        os.kill(charge.pid, SIGCONT if message[0] == "rouse" else SIGKILL)
 
-    def _fork(self, sock: socket) -> None:
+    def _look_for_still(self, now: float) -> None:
+        """Kill the wardens that stand still although the host has gone (A5). One that waits in peace does not."""
+        for pid in self._charges:
+            member = read_member(pid)
+            if member is not None and member.state in "Tt":
+                os.kill(pid, SIGKILL)
+        self._still_s = min(self._still_s * 2, MOST_STILL_S)
+        self._look_at = now + self._still_s if self._charges else None
+
+    def _fork(self, number: int, sock: socket) -> None:
         try:
             pid = os.fork()
         except OSError as error:
@@ -154,18 +189,20 @@ class Launcher:
                 status = warden.serve(sock, self._life[0], self._host)
             finally:
                 os._exit(status)
-        self._charges[pid] = Charge(pid, sock)
+        self._charges[pid] = Charge(pid, number, sock)
         failpoint("launcher-forked")
 
     # -- ends of wardens, and what they leave --------------------------------------------------------------------------
 
     def _look_after(self) -> None:
         below = self._below
+        now = monotonic()
+        if self._look_at is not None and now >= self._look_at:
+            self._look_for_still(now)
         is_empty = below.reap(self._on_end)
         if is_empty:
             self._settle(())
             return
-        now = monotonic()
         if self._sweep_at is None:
             self._begin_sweeps(now)  # of a warden that was killed, or gave up
         if now >= self._swept_until:

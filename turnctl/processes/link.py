@@ -6,7 +6,7 @@ megabytes) lies in a memory file that comes as the last descriptor. Both sides r
 its own format for plain values.
 
 Kinds
-  host to launcher   warden(number) with the warden's end of a new socket · shutdown
+  host to launcher   warden(number) with the warden's end of a new socket · rouse(number) · replace(number) · shutdown
   launcher to host   ready(version, pid) · leaving
   host to warden     run(request) with descriptors · stop(steps, cause) · hurry(seconds) · deadline(seconds) ·
                      leftovers(policy) · signal(number, scope) · unheard(seconds, signals) with the ear · kin ·

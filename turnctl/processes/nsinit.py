@@ -29,7 +29,7 @@ from sys import byteorder
 
 from turnctl.processes import link
 from turnctl.processes.birth import NotStarted, start
-from turnctl.processes.kernel import SIGKILL, call, close_all_but, failpoint, hear_children, prctl, rename
+from turnctl.processes.kernel import SIGKILL, bar_tracers, call, close_all_but, failpoint, hear_children, prctl, rename
 from turnctl.processes.sweep import Below
 
 TYPE_CHECKING = False
@@ -60,6 +60,7 @@ def make(control: socket, request: "dict[str, Any]", fds: tuple[int, ...]) -> in
     line = link.Line(control)
     try:
         _signal.set_wakeup_fd(-1)  # the warden's
+        bar_tracers(False)  # the maps of ids are written in its own /proc
         proc = _open_proc()
         if request["cwd_fd"] >= 0:
             # before the mounts are copied: a folder that is entered later would be one of the old ones

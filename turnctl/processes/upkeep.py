@@ -24,6 +24,7 @@ import sys
 import threading
 from errno import EINVAL
 from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 
 from turnctl.processes import link
@@ -68,8 +69,10 @@ class Launcher:
     def __init__(self, control: _socket.socket, moment: Moment) -> None:
         self.control = control
         self.moment = moment
-        self._warm: list[_socket.socket] = []
-        self._count = 0
+        self._warm: list[tuple[_socket.socket, int]] = []
+        self._numbers = count(1)
+        #: its pid, which is its own as long as ``is_alive``
+        self.pid = 0
         #: a pidfd, where this process adopts orphans or is the first of its container: then the launcher is its child
         self.child = -1
         self.is_gone = False
@@ -78,22 +81,22 @@ class Launcher:
         """Whether it is there as far as its socket tells: the first thing that it says after ``ready`` is farewell."""
         return not self.is_gone and not _is_readable(self.control)
 
-    def warden(self) -> tuple[_socket.socket, _socket.socket | None]:
-        """A socket to a warm warden, or to one that is still to be asked for, with its other end."""
+    def warden(self) -> tuple[_socket.socket, int, _socket.socket | None]:
+        """A socket to a warm warden and its number, or to one that is still to be asked for, with its other end."""
         while self._warm:
             try:
-                sock = self._warm.pop()
+                sock, ward = self._warm.pop()
             except IndexError:
                 break
             if not _is_readable(sock):
-                return sock, None
+                return sock, ward, None
             sock.close()
-        return link.pair()
+        sock, end = link.pair()
+        return sock, next(self._numbers), end
 
-    def ask(self, end: _socket.socket) -> None:
+    def ask(self, ward: int, end: _socket.socket) -> None:
         """Have a warden forked for that end. Raises ``Broken`` if there is no launcher any more."""
-        self._count += 1
-        message = ("warden", self._count)
+        message = ("warden", ward)
         ready = select.poll()
         ready.register(self.control.fileno(), select.POLLOUT)
         while True:
@@ -103,11 +106,40 @@ class Launcher:
             except BlockingIOError:
                 ready.poll()
 
-    def keep(self, sock: _socket.socket) -> bool:
+    def rouse(self, ward: int) -> None:
+        """Have that warden continued, if somebody stopped it. Does not wait."""
+        self._tell("rouse", ward)
+
+    def replace(self, ward: int) -> None:
+        """Have that warden killed, which does not answer: the launcher ends what it held, and tells of it."""
+        self._tell("replace", ward)
+
+    def _tell(self, kind: str, ward: int) -> None:
+        self._continue()
+        try:
+            if self.control.fileno() >= 0:
+                link.send(self.control, (kind, ward))
+        except (link.Broken, OSError):
+            pass  # it is gone, or stopped itself: then there is nobody who could
+
+    def _continue(self) -> None:
+        """Continue it, if somebody stopped it: if it is alive after a pidfd was opened, that is of nobody else."""
+        fd = open_pidfd(self.pid) if self.pid else None
+        if fd is None:
+            return
+        try:
+            if self.is_alive():
+                signal.pidfd_send_signal(fd, signal.SIGCONT)
+        except OSError:
+            pass  # it has just ended
+        finally:
+            os.close(fd)
+
+    def keep(self, sock: _socket.socket, ward: int) -> bool:
         """Keep a warden for the next command, if it is wanted."""
         if self.is_gone or len(self._warm) >= MOST_WARM:
             return False
-        self._warm.append(sock)
+        self._warm.append((sock, ward))
         self._close_warm(only_if_gone=True)  # let go of meanwhile: then nobody else closes it
         return True
 
@@ -124,7 +156,7 @@ class Launcher:
     def _close_warm(self, *, only_if_gone: bool = False) -> None:
         while self._warm and (self.is_gone or not only_if_gone):
             try:
-                self._warm.pop().close()
+                self._warm.pop()[0].close()
             except IndexError:
                 return
 
@@ -195,7 +227,8 @@ def _start_launcher(kind: Kind, moment: Moment) -> Launcher:
         pid = _spawn(kind, theirs.fileno(), -1 if me is None else me)
         theirs.close()
         launcher = Launcher(ours, moment)
-        launcher.child = _if_child(_await_ready(ours))
+        launcher.pid = _await_ready(ours)
+        launcher.child = _if_child(launcher.pid)
     except BaseException:
         ours.close()
         raise

@@ -34,13 +34,15 @@ class Warded:
     """A command under its warden. Owned by whoever supervises it; the requests may be sent from any thread."""
 
     __slots__ = (
-        *("_came", "_launcher", "_number", "_sock", "_was_unread"),
+        *("_came", "_launcher", "_number", "_sock", "_ward", "_was_unread"),
         *("began", "details", "is_over", "is_reusable", "pid"),
     )
 
-    def __init__(self, sock: _socket.socket, launcher: Launcher, number: int) -> None:
+    def __init__(self, sock: _socket.socket, launcher: Launcher, ward: int, number: int) -> None:
         self._sock = sock
         self._launcher = launcher
+        # by which the launcher knows the warden
+        self._ward = ward
         # goes with each request, so that a late one never reaches the warden's next command
         self._number = number
         self._came: list[link.Message] = []
@@ -145,6 +147,14 @@ class Warded:
         """Replace the policy for what the command leaves behind; acts at once if it has been told of."""
         self._send("leftovers", policy)
 
+    def rouse(self) -> None:
+        """Have the warden continued, if somebody stopped it."""
+        self._launcher.rouse(self._ward)
+
+    def replace(self) -> None:
+        """Have the launcher kill the warden, which does not answer, and end the command in its place."""
+        self._launcher.replace(self._ward)
+
     def signal(self, signum: int, *, group: bool = False) -> None:
         """Send a signal to the main process, or to its group in one step."""
         self._send("signal", int(signum), "group" if group else "process")
@@ -183,7 +193,7 @@ class Warded:
         if sock.fileno() >= 0:
             if self.is_reusable:
                 self._sock = _CLOSED
-                if not self._launcher.keep(sock):
+                if not self._launcher.keep(sock, self._ward):
                     sock.close()
             else:
                 sock.close()

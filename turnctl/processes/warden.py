@@ -26,7 +26,7 @@ from turnctl.processes.birth import NotStarted
 from turnctl.processes.console import Console
 from turnctl.processes.culls import Culls
 from turnctl.processes.holds import begin
-from turnctl.processes.kernel import adopt_orphans, failpoint, hear_children, rename
+from turnctl.processes.kernel import adopt_orphans, continue_with_parent, failpoint, hear_children, rename
 from turnctl.processes.link import Broken, Line
 from turnctl.processes.steps import FIRST_PAUSE_S, Ladder
 from turnctl.processes.sweep import Below
@@ -390,6 +390,7 @@ class Warden:
 def serve(sock: socket, launcher: int, host: int) -> int:
     """Be a warden until there is nothing more to do; the exit status. Called in a child of the launcher's own."""
     rename(b"turnctl: warden")
+    continue_with_parent()
     wake = hear_children()
     adopt_orphans()
     failpoint("warden-born")
