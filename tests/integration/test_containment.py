@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import launch
+import psutil
 import pytest
 from commands import Gate, alive
 from shapes import shape
@@ -109,3 +110,31 @@ def test_timeout_holds_while_the_program_is_stopped(gate: Gate) -> None:
         out, _ = host.communicate(timeout=10)
 
     assert b"True True\n" == out
+
+
+@pytest.mark.parametrize(
+    ("script", "escapes"),
+    [
+        ("sleep 60 & sleep 60", (0, 0, 0)),
+        ("setsid sleep 60 & sleep 60", (1, 1, 0)),
+        ("(setsid sh -c 'sleep 60 & exec sleep 60' &); sleep 60", (2, 2, 1)),
+        ("(sleep 60 &); sleep 60", (0, 0, 1)),
+    ],
+)
+def test_outcome_tells_what_escaped_which_net(script: str, escapes: tuple[int, int, int]) -> None:
+    """How many a signal to the group or session, or a walk from the main process, would have missed."""
+    count = script.count("sleep 60")
+    with turnctl.turn(grace="5s") as turn:
+        process = turn.popen(["sh", "-c", script], capture=False)
+        assert until(lambda: len(_named_below(process.pid)) == count)
+        process.stop()
+        found = process.outcome().escapes
+
+    assert found is not None
+    assert escapes == (found.group, found.session, found.parent)
+
+
+def _named_below(pid: int) -> list[int]:
+    """The processes named "sleep" that descend from the warden of ``pid``."""
+    below = [psutil.Process(pid).parent()]
+    return [one.pid for one in below[0].children(recursive=True) if one.name() == "sleep"] if below[0] else []

@@ -206,6 +206,8 @@ class Execution:
         is_ended = report.stop is not None or (process is not None and process.timed_out)
         if is_ended or report.execution != "ended" or self._has_ended_leftovers(process):
             self._say(str(report))
+            if process is not None and process.escapes is not None and str(process.escapes):
+                self._say(f"of these processes: {process.escapes}")
         for survivor in process.survivors if process is not None else ():
             self._say(f"still there: {survivor.name} {survivor.pid}: {survivor.reason}")
         if process is not None and not is_readable():

@@ -147,6 +147,7 @@ class Account:
             output_held=self.output_held,
             cuts=self._consumers.cuts(),
             tee_lost=self._consumers.tee_lost,
+            escapes=custody.escapes if is_over else None,
             asked_after_s=self.asked_after_s,
             learned_after_s=self.learned_after_s,
             duration_s=until - self.started_at,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from turnctl.processes.foresight import Foresight
     from turnctl.processes.job import Job
     from turnctl.processes.output import Pump
-    from turnctl.records.process import Holder
+    from turnctl.records.process import Escapes, Holder
 
 __all__ = ["LEFT_OVER", "Custody", "Found"]
 
@@ -54,6 +54,8 @@ class Custody:
         self.empty_proven = False
         #: how many processes were found when they were being ended, and are gone; how many of these were sent KILL
         self.counts = (0, 0)
+        #: how many of them had escaped which net, where that was looked at
+        self.escapes: Escapes | None = None
         #: why the ending began without the loop; empty if it did not
         self.began_by_itself = ""
 

@@ -29,6 +29,7 @@ from turnctl.processes.ladder import DRAIN_S
 from turnctl.processes.signames import name_of
 from turnctl.processes.spec import Spec
 from turnctl.processes.table import Entry
+from turnctl.records.process import Escapes
 
 if TYPE_CHECKING:
     from turnctl.processes.output import Pump
@@ -156,6 +157,8 @@ class Guarded(Custody):
         self.has_ended = self.has_ended or self.empty_proven or facts["status"] is not None
         ended = max(0, facts["seen"] - len(self._survivors))
         self.counts = (ended, min(ended, facts.get("killed", 0)))
+        if "strays" in facts and self.held_by != "namespace":
+            self.escapes = Escapes(*facts["strays"])
         self._tell_waiting()
 
     def _on_lost(self) -> None:

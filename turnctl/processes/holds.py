@@ -25,4 +25,5 @@ def begin(request: "dict[str, Any]", fds: tuple[int, ...], lift: "Callable[[int]
     pid = start(request, fds, lift)
     below = Below(pid)
     below.leader = pid
+    below.session = pid if request["session"] else 0
     return below

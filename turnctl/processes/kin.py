@@ -42,7 +42,7 @@ MOST_PROBED = 4 * 1024 * 1024
 class Member:
     """One process as the walk saw it. ``state`` is "?" where it cannot be read."""
 
-    __slots__ = ("comm", "pgrp", "pid", "ppid", "start", "state", "threads")
+    __slots__ = ("comm", "pgrp", "pid", "ppid", "session", "start", "state", "threads")
 
     def __init__(
         self,
@@ -53,6 +53,7 @@ class Member:
         start: int = 0,
         threads: int = 2,
         comm: bytes = b"",
+        session: int = 0,
     ) -> None:
         self.pid = pid
         self.ppid = ppid
@@ -61,6 +62,7 @@ class Member:
         self.start = start
         self.threads = threads
         self.comm = comm
+        self.session = session
 
 
 def _read(path: str) -> bytes | None:
@@ -103,7 +105,7 @@ def read_member(pid: int) -> Member | None:
     try:
         comm = head.partition(b"(")[2]
         numbers = int(field[1]), int(field[2]), field[0].decode("ascii"), int(field[19]), int(field[17])
-        return Member(pid, *numbers, comm)
+        return Member(pid, *numbers, comm, int(field[3]))
     except (ValueError, IndexError):
         return None
 

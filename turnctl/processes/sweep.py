@@ -40,6 +40,8 @@ class Below:
 
     def __init__(self, since: int, *, spared: "Callable[[], frozenset[int]]" = frozenset) -> None:
         self.leader = 0
+        #: the session of the main process; 0 where it is not known
+        self.session = 0
         #: how the main process ended: 0 to 255, minus the number of a signal; None while it lives
         self.status: int | None = None
         #: whether its zombie is still there to hold the number of the group
@@ -49,6 +51,8 @@ class Below:
         self.reaped = 0
         self.killed: set[int] = set()
         self.seen: set[tuple[int, int]] = set()
+        #: those of them that had left the main process's group, its session, or lost their parent
+        self.strays: tuple[set[tuple[int, int]], ...] = (set(), set(), set())
         #: those of them that were sent KILL
         self.struck: set[tuple[int, int]] = set()
         self.refused: set[int] = set()
@@ -154,11 +158,27 @@ class Below:
         members = self.members()
         in_group = self.signal_group(signum)
         for member in members:
-            self.seen.add((member.pid, member.start))
+            self._see(member)
             if not (in_group and member.pgrp == self.leader):
                 self._send(member, signum)
             if member.state in ("T", "?"):
                 self._send(member, SIGCONT)
+
+    def _see(self, member: Member) -> None:
+        identity = (member.pid, member.start)
+        if member.pid == self.leader:
+            self.session = member.session
+        elif self.leader and identity not in self.seen:
+            # without its own session the main process may be gone before anybody has read which it is in
+            has_left = (
+                member.pgrp != self.leader,
+                self.session not in (0, member.session),
+                member.ppid == os.getpid(),
+            )
+            for which, there in zip(self.strays, has_left, strict=True):
+                if there:
+                    which.add(identity)
+        self.seen.add(identity)
 
     def signal_group(self, signum: int) -> bool:
         """Send to the main process's group, if its number is certainly still its own; whether it reached anybody."""
@@ -208,7 +228,7 @@ class Below:
         else:
             members = self._freeze(wake)
         for member in reversed(members):  # the children of the stopped before their parents
-            self.seen.add((member.pid, member.start))
+            self._see(member)
             errno = 0
             if not (in_group and member.pgrp == self.leader):
                 errno = self._send(member, SIGKILL)
@@ -276,6 +296,7 @@ class Below:
             "memory": self.most_memory,
             "reaped": self.reaped,
             "seen": len(self.seen),
+            "strays": tuple(len(which) for which in self.strays),
             "killed": len(self.struck),
         }
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from turnctl.lazily import names_of
 
 if TYPE_CHECKING:
-    from turnctl.records.process import Completed, OutputCut, ProcessOutcome, SignalSent, Survivor
+    from turnctl.records.process import Completed, Escapes, OutputCut, ProcessOutcome, SignalSent, Survivor
     from turnctl.records.report import ActivityRecord, TurnReport
     from turnctl.records.stops import StopAnswer, StopRecord, StopResult
 
 __all__ = [
     "ActivityRecord",
     "Completed",
+    "Escapes",
     "OutputCut",
     "ProcessOutcome",
     "SignalSent",
@@ -27,6 +28,7 @@ __all__ = [
 _HOMES = {
     "ActivityRecord": "turnctl.records.report",
     "Completed": "turnctl.records.process",
+    "Escapes": "turnctl.records.process",
     "OutputCut": "turnctl.records.process",
     "ProcessOutcome": "turnctl.records.process",
     "SignalSent": "turnctl.records.process",

@@ -10,6 +10,7 @@ __all__ = [
     "STRENGTHS",
     "Completed",
     "Containment",
+    "Escapes",
     "Holder",
     "LeftoversFate",
     "OutputCut",
@@ -48,6 +49,23 @@ class SignalSent:
     after_s: float
     scope: Literal["group", "process", "namespace", "cgroup"]
     pid: int
+
+
+@attrs.frozen
+class Escapes:
+    """How many of the processes that were found when a command was being ended had escaped which net.
+
+    ``group``: they were not in the group of the main process, so a signal to that misses them. ``session``: nor in its
+    session. ``parent``: they had lost their parent, so a walk down from the main process misses them.
+    """
+
+    group: int
+    session: int
+    parent: int
+
+    def __str__(self) -> str:
+        nets = [(self.group, "outside its group"), (self.session, "outside its session"), (self.parent, "orphaned")]
+        return ", ".join(f"{count} {net}" for count, net in nets if count)
 
 
 @attrs.frozen
@@ -93,7 +111,9 @@ class ProcessOutcome:
     ends all of it), ``complete`` (all of it is found, and its end is proved) or ``best-effort``; ``held_by`` is what
     held it: ``namespace``, ``cgroup``, ``warden`` or ``group``. ``empty_proven`` is True only where the kernel said
     that no process is left; a scan that found none does not prove it. ``cuts`` says what of the output was not kept,
-    ``tee_lost`` how many bytes of it were not handed on. ``asked_after_s`` is when its ending began.
+    ``tee_lost`` how many bytes of it were not handed on. ``escapes`` counts those that had
+    left the group or session or lost their parent, None where that was not looked at. ``asked_after_s`` is when its
+    ending began.
     ``learned_after_s`` is given where it began without this program, which had not read a signal or was past a deadline
     and could not say so: when it heard of that. Times are seconds, these two since the start.
     """
@@ -116,6 +136,7 @@ class ProcessOutcome:
     empty_proven: bool = False
     output_held: bool = False
     duration_s: float = 0.0
+    escapes: Escapes | None = None
     asked_after_s: float | None = None
     learned_after_s: float | None = None
     notes: tuple[str, ...] = ()
