@@ -78,6 +78,12 @@ def _leaves_nothing(leak_check: LeakCheck) -> None:
     """Every test of the house ends with no thread, descriptor, child or temporary file more than before."""
 
 
+@pytest.fixture
+def wardens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands of the test have wardens, also where the whole run was told to do without (TURNCTL_CONTAINMENT)."""
+    monkeypatch.delenv("TURNCTL_CONTAINMENT", raising=False)
+
+
 @pytest.fixture(autouse=True)
 def _switchinterval(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.node.get_closest_marker("switchinterval") is None:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from launch import call
+from launch import ask, call
 
 from turnctl.processes.shielding import shield_refusal
 
@@ -78,9 +78,9 @@ def test_death_by_a_limit_is_told(tmp_path: Path) -> None:
         (["-e", "A=b"], "there is no option -e; here it is --env"),
     ],
 )
-def test_wrong_option_is_told(option: list[str], message: str) -> None:
+def test_wrong_option_is_told(capfd: pytest.CaptureFixture[str], option: list[str], message: str) -> None:
     """With 2, before anything is run."""
-    status, out, err = call("run", *option, "--", "echo", "ran")
+    status, out, err = ask(capfd, "run", *option, "--", "echo", "ran")
 
     assert (2, "") == (status, out)
     assert message in err

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from commands import Gate, alive, nap
-from launch import call, clean_environment, finish, start, turnctl_argv
+from launch import ask, call, clean_environment, finish, start, turnctl_argv
 from standins import until
 
 #: a machine that gives no descriptor for a command
@@ -236,11 +236,14 @@ def test_status_survives_an_ignored_sigchld() -> None:
         (["--summary", "/dev/null", "true"], "--summary: /dev/null is not a regular file"),
     ],
 )
-def test_misuse_runs_nothing(tmp_path: Path, args: list[str], message: str) -> None:
+def test_misuse_runs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], args: list[str], message: str
+) -> None:
     """Wrong use is status 2 with the reason and a hint, and nothing was run."""
     if args and args[-1] == "true":
         args = [*args[:-1], "touch", str(tmp_path / "ran")]
-    status, out, err = call("run", *args, cwd=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    status, out, err = ask(capfd, "run", *args)
 
     assert (2, "") == (status, out)
     assert err.startswith(f"turnctl: error: {message}")
@@ -472,9 +475,9 @@ def test_death_by_real_time_signal_is_named() -> None:
         ("stop please", "write it like TERM, SIGTERM or 15"),
     ],
 )
-def test_wrong_signal_is_told_what_is_right(given: str, hint: str) -> None:
+def test_wrong_signal_is_told_what_is_right(capfd: pytest.CaptureFixture[str], given: str, hint: str) -> None:
     """A hint is given where one is near, and no silly one."""
-    status, _, err = call("run", "--signal", given, "true")
+    status, _, err = ask(capfd, "run", "--signal", given, "true")
 
     assert 2 == status
     assert f"turnctl: error: --signal: unknown signal {given!r}; {hint}" == err.splitlines()[0]

@@ -31,7 +31,10 @@ SHAPES = [
     "only a thread",
     "stopped",
 ]
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="wardens need Linux")
+pytestmark = [
+    pytest.mark.usefixtures("wardens"),
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="wardens need Linux"),
+]
 
 
 @pytest.fixture

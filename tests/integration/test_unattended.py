@@ -23,7 +23,10 @@ from commands import alive
 from standins import until
 from warding import tag
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="wardens need Linux")
+pytestmark = [
+    pytest.mark.usefixtures("wardens"),
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="wardens need Linux"),
+]
 
 PROGRAM = """
 import ctypes, json, os, select, sys, threading

@@ -10,7 +10,7 @@ from commands import FakeTurn, Gate
 
 
 @pytest.fixture
-def grouped(monkeypatch: pytest.MonkeyPatch) -> None:
+def grouped(wardens: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands of the test have no warden, as where there can be none."""
     monkeypatch.setenv("TURNCTL_CONTAINMENT", "group")
 

@@ -262,6 +262,7 @@ def test_children_of_the_program_are_named_if_asked(started: Any) -> None:
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("wardens")
 def test_refusals_name_the_reason(started: Any) -> None:
     """Who may not be ended here is refused, and nothing is signalled or recorded."""
     gone = subprocess.Popen(["true"])

@@ -21,6 +21,8 @@ from turnctl.processes import begin, launch
 from turnctl.processes.command import popen, run
 from turnctl.processes.levels import capabilities
 
+pytestmark = pytest.mark.usefixtures("wardens")
+
 
 def test_command_is_proved_to_have_ended(owner: FakeTurn) -> None:
     """With a warden the outcome says complete and proven, without a note."""

@@ -6,7 +6,7 @@ import random
 import tracemalloc
 
 import pytest
-from commands import FakeTurn, python
+from commands import FakeTurn, notes_of, python
 
 from turnctl.errors import BadArgument
 from turnctl.processes.capture import Capture, Cut
@@ -93,7 +93,7 @@ def test_cut_is_stated(owner: FakeTurn) -> None:
     assert (OutputCut("stderr", 5, 3),) == done.outcome.cuts
     assert (None, OutputCut("stderr", 5, 3)) == (done.cut(), done.cut("stderr"))
     assert [{"stream": "stderr", "offset": 5, "left_out": 3, "gaps": 1}] == done.outcome.as_dict()["cuts"]
-    assert ("3 bytes of stderr were left out after the first 5 bytes (max_output)",) == done.outcome.notes
+    assert ("3 bytes of stderr were left out after the first 5 bytes (max_output)",) == notes_of(done.outcome)
 
 
 def test_cut_is_marked_where_asked(owner: FakeTurn) -> None:
@@ -111,7 +111,7 @@ def test_short_output_has_no_cut(owner: FakeTurn) -> None:
     """Output of exactly the limit is all there."""
     done = run(owner, ["printf", "12345"], max_output=5, text=True, mark_cut=True)
 
-    assert ("12345", (), ()) == (done.stdout, done.outcome.cuts, done.outcome.notes)
+    assert ("12345", (), ()) == (done.stdout, done.outcome.cuts, notes_of(done.outcome))
 
 
 def test_endless_line_is_bounded(owner: FakeTurn) -> None:

@@ -21,10 +21,13 @@ from turnctl.processes.delegated import own_folder
 
 GONE_S = 20.0
 FOLDER = own_folder()
-pytestmark = pytest.mark.skipif(
-    not FOLDER or not os.access(f"{FOLDER}/cgroup.procs", os.W_OK),
-    reason="no version 2 control group is delegated to this user",
-)
+pytestmark = [
+    pytest.mark.usefixtures("wardens"),
+    pytest.mark.skipif(
+        not FOLDER or not os.access(f"{FOLDER}/cgroup.procs", os.W_OK),
+        reason="no version 2 control group is delegated to this user",
+    ),
+]
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import FakeTurn, Gate, alive, nap, python, timed
+from commands import FakeTurn, Gate, alive, nap, notes_of, python, timed
 from standins import BOUND, Background, until
 
 import turnctl
@@ -42,7 +42,7 @@ def test_success_is_accounted_for(owner: FakeTurn) -> None:
     done = run(owner, ["true"])
     (activity,) = owner.activities
 
-    assert () == done.outcome.signals + done.outcome.leftovers + done.outcome.survivors + done.outcome.notes
+    assert () == done.outcome.signals + done.outcome.leftovers + done.outcome.survivors + notes_of(done.outcome)
     assert ("complete", True) == (done.outcome.containment, done.outcome.empty_proven)
     assert ("process", "true", "completed") == (activity.kind, activity.name, activity.record().state)
     assert 0 == owner.watched

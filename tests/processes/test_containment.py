@@ -8,6 +8,8 @@ from turnctl.errors import BadArgument
 from turnctl.processes.containment import read_wish
 from turnctl.processes.remedies import explain
 
+pytestmark = pytest.mark.usefixtures("wardens")
+
 
 @pytest.mark.parametrize(
     ("containment", "require", "holders"),

@@ -19,6 +19,8 @@ from turnctl import BadArgument, CancelledError, TurnctlError
 from turnctl.processes import kept, subprocess
 from turnctl.testing import call_at, pause_at
 
+pytestmark = pytest.mark.usefixtures("wardens")  # without them: test_subprocess.py
+
 PIPE = subprocess.PIPE
 
 

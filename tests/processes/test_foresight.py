@@ -15,6 +15,8 @@ from turnctl.processes.scoped import scoped
 from turnctl.processes.warded import Warded
 from turnctl.testing import FakeClock
 
+pytestmark = pytest.mark.usefixtures("wardens")
+
 NOBODY = Foresight(None, ())
 STOPS = {int(signal.SIGINT), int(signal.SIGTERM)}
 

@@ -22,6 +22,7 @@ ENV = ["/usr/bin/env"]
 
 @pytest.fixture(params=["warden", "group"], autouse=True)
 def custody(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.delenv("TURNCTL_CONTAINMENT", raising=False)
     if request.param == "group":
         monkeypatch.setenv("TURNCTL_CONTAINMENT", "group")
     return str(request.param)

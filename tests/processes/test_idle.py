@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from commands import FakeTurn, Gate, alive, nap, python, timed
+from commands import FakeTurn, Gate, alive, nap, notes_of, python, timed
 from standins import Background, until
 
 from turnctl.errors import BadArgument, BadDuration, CancelledError
@@ -44,7 +44,7 @@ def test_silent_command_is_ended(owner: FakeTurn) -> None:
     assert [] == alive(tag)
     assert (b"begun\n", -15) == (done.stdout, done.returncode)
     assert (True, "idle", False) == (done.outcome.timed_out, done.outcome.timed_out_by, done.outcome.stopped)
-    assert ("it was ended because it wrote nothing for 400ms (idle_timeout)",) == done.outcome.notes
+    assert ("it was ended because it wrote nothing for 400ms (idle_timeout)",) == notes_of(done.outcome)
     assert "it wrote nothing for 400ms: ended by SIGTERM" == owner.activities[0].record().detail
 
 

@@ -16,6 +16,8 @@ from warding import Command, run, tag
 
 from turnctl.processes import launch, link, upkeep
 
+pytestmark = pytest.mark.usefixtures("wardens")
+
 PACKAGE = Path(launch.__file__).resolve().parent.parent
 
 

@@ -19,6 +19,8 @@ from warding import KILL, TERM, Command, by_host, ends, everybodys_python, is_go
 
 from turnctl.processes import launch
 
+pytestmark = pytest.mark.usefixtures("wardens")
+
 #: Promised: nothing is left two seconds after a death.
 GONE_S = 20.0
 #: with a short grace for the loss of the host, and a command that spares nobody

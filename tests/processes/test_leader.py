@@ -182,6 +182,7 @@ def test_forked_child_touches_nothing(owner: FakeTurn, gate: Gate) -> None:
     assert [] == alive(tag)
 
 
+@pytest.mark.usefixtures("wardens")
 def test_host_that_ignores_sigchld_learns_the_status(owner: FakeTurn, ignored_sigchld: None) -> None:
     """Under a warden the host's own way with children plays no part: the status is known."""
     done = run(owner, "echo said; exit 3", shell=True)

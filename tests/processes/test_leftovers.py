@@ -18,6 +18,7 @@ from turnctl.processes.command import popen, run
 @pytest.fixture(autouse=True, params=["warden", "group"])
 def _custody(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each promise holds with a warden and without."""
+    monkeypatch.delenv("TURNCTL_CONTAINMENT", raising=False)
     if request.param == "group":
         monkeypatch.setenv("TURNCTL_CONTAINMENT", "group")
 

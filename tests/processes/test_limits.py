@@ -16,6 +16,8 @@ from turnctl.errors import BadArgument, BadDuration, ContainmentUnavailable
 from turnctl.processes.command import popen, run
 from turnctl.processes.limits import Limits, read_limits
 
+pytestmark = pytest.mark.usefixtures("wardens")
+
 CPU, FILE, CORE = resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE
 
 

@@ -33,7 +33,10 @@ def _may_make_namespaces() -> bool:
     return subprocess.run([unshare, *options, "true"], capture_output=True, check=False).returncode == 0
 
 
-pytestmark = pytest.mark.skipif(not _may_make_namespaces(), reason="no pid namespaces are to be had here")
+pytestmark = [
+    pytest.mark.usefixtures("wardens"),
+    pytest.mark.skipif(not _may_make_namespaces(), reason="no pid namespaces are to be had here"),
+]
 AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
 
 

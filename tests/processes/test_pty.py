@@ -35,6 +35,7 @@ for line in sys.stdin:
 @pytest.fixture(params=["warden", "group"])
 def custody(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each way to hold a command."""
+    monkeypatch.delenv("TURNCTL_CONTAINMENT", raising=False)
     if request.param == "group":
         monkeypatch.setenv("TURNCTL_CONTAINMENT", "group")
     return str(request.param)

@@ -19,6 +19,8 @@ import turnctl
 from turnctl import BadArgument
 from turnctl.processes import capabilities, dropin
 
+pytestmark = pytest.mark.usefixtures("wardens")
+
 NAMES = ("Popen", "run", "call", "check_call", "check_output", "getoutput", "getstatusoutput")
 BEFORE = {name: getattr(subprocess, name) for name in NAMES}
 

@@ -16,6 +16,8 @@ from turnctl.processes import shielding
 from turnctl.processes.command import popen, run
 from turnctl.processes.shielding import landlock_abi, shield_refusal
 
+pytestmark = pytest.mark.usefixtures("wardens")
+
 
 def _kernel() -> tuple[int, int]:
     major, minor = os.uname().release.split(".")[:2]

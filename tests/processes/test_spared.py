@@ -69,6 +69,7 @@ class Shell:
 @pytest.fixture(params=["warden", "group", "popen"])
 def shell(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, leak_check: object) -> Iterator[Shell]:
     """Each promise holds for a shell with a warden, without one, and for one that turnctl did not start."""
+    monkeypatch.delenv("TURNCTL_CONTAINMENT", raising=False)
     if request.param == "group":
         monkeypatch.setenv("TURNCTL_CONTAINMENT", "group")
     made = Shell(request.param)
@@ -77,7 +78,7 @@ def shell(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, leak_
 
 
 @pytest.fixture
-def guarded(leak_check: object) -> Iterator[Shell]:
+def guarded(wardens: None, leak_check: object) -> Iterator[Shell]:
     made = Shell("warden")
     yield made
     made.close()

@@ -36,6 +36,7 @@ SUPPORT = str(Path(__file__).parent.parent / "support")
 @pytest.fixture(autouse=True, params=["warden", "group"])
 def _custody(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each promise holds with a warden and without."""
+    monkeypatch.delenv("TURNCTL_CONTAINMENT", raising=False)
     if request.param == "group":
         monkeypatch.setenv("TURNCTL_CONTAINMENT", "group")
 

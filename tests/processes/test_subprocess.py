@@ -23,6 +23,7 @@ from turnctl.processes import subprocess
 @pytest.fixture(autouse=True, params=["complete", "best-effort"])
 def containment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each test runs with a warden, and without one."""
+    monkeypatch.delenv("TURNCTL_CONTAINMENT", raising=False)
     if request.param == "best-effort":
         monkeypatch.setenv("TURNCTL_CONTAINMENT", "group")
     return str(request.param)

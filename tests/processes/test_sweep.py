@@ -10,6 +10,8 @@ from warding import by_host, tag
 
 from turnctl.processes import launch
 
+pytestmark = pytest.mark.usefixtures("wardens")
+
 
 @pytest.fixture(autouse=True)
 def _launchers(leak_check: object) -> Iterator[None]:

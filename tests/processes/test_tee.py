@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import FakeTurn, Gate, python, timed
+from commands import FakeTurn, Gate, notes_of, python, timed
 from standins import BOUND, Background, until
 
 import turnctl
@@ -66,7 +66,7 @@ def test_function_gets_bytes_as_they_come(owner: FakeTurn, gate: Gate) -> None:
 
     assert [b"one", b"two"] == got
     assert {"turnctl-tee"} == set(threads)
-    assert (b"one", b"two", 0, ()) == (done.stdout, done.stderr, done.outcome.tee_lost, done.outcome.notes)
+    assert (b"one", b"two", 0, ()) == (done.stdout, done.stderr, done.outcome.tee_lost, notes_of(done.outcome))
 
 
 def test_lines_are_text(owner: FakeTurn) -> None:
@@ -84,7 +84,7 @@ def test_bytes_that_are_no_text_are_shown(owner: FakeTurn) -> None:
     got: list[str] = []
     done = run(owner, ["printf", r"a\377b\n"], tee=got.append, tee_lines=True)
 
-    assert (["a\ufffdb\n"], b"a\xffb\n", ()) == (got, done.stdout, done.outcome.notes)
+    assert (["a\ufffdb\n"], b"a\xffb\n", ()) == (got, done.stdout, notes_of(done.outcome))
 
 
 def test_each_stream_has_its_own_place(owner: FakeTurn, tmp_path: Path) -> None:

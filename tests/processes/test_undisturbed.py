@@ -18,6 +18,8 @@ import turnctl
 from turnctl.processes.undisturbed import Undisturbed
 from turnctl.testing import call_at
 
+pytestmark = pytest.mark.usefixtures("wardens")
+
 
 class Struck(BaseException):
     """What the handler of the test raises."""

@@ -10,6 +10,8 @@ import pytest
 
 from turnctl.processes.unheard import HOLD_OFF_S, Unheard
 
+pytestmark = pytest.mark.usefixtures("wardens")
+
 INT, TERM, CHLD = int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGCHLD)
 
 

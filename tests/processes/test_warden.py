@@ -18,6 +18,8 @@ from warding import KILL, TERM, Command, by_host, parent_of, run, tag
 
 from turnctl.processes import launch
 
+pytestmark = pytest.mark.usefixtures("wardens")
+
 SOON = 0.3
 
 

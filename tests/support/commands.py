@@ -18,6 +18,7 @@ from typing import Self
 from standins import BOUND
 
 from turnctl.errors import CancelledError, TurnOver
+from turnctl.records.process import ProcessOutcome
 from turnctl.tokens.activities import Activity, Owned
 
 
@@ -121,6 +122,11 @@ class Gate:
 
     def __str__(self) -> str:
         return str(self.path)
+
+
+def notes_of(outcome: ProcessOutcome) -> tuple[str, ...]:
+    """What an outcome says besides how the command was held, which a whole run of tests may have been told."""
+    return tuple(note for note in outcome.notes if not note.startswith("containment is best-effort: TURNCTL_"))
 
 
 def nap() -> str:

@@ -54,14 +54,15 @@ class Interruption:
         if self.left == 0:
             self.happened = True
             self.struck_in = f"{frame.f_code.co_qualname}, line {frame.f_lineno}, instruction {frame.f_lasti}"
+            sys.settrace(None)  # what comes after it is of no interest, and tracing is slow
             self._strike()
 
 
-def every_place(strike: Callable[[], object]) -> Iterator[Interruption]:
-    """One interruption after the other, each a place further on, until one comes too late to happen."""
-    number = 0
+def every_place(strike: Callable[[], object], *, step: int = 1) -> Iterator[Interruption]:
+    """One interruption after the other, each ``step`` places further on, until one comes too late to happen."""
+    number = 1 - step
     while True:
-        number += 1
+        number += step
         made = Interruption(number, strike)
         yield made
         if not made.happened:

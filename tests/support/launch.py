@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 import turnctl
+from turnctl.cli.main import _ending_of
 
 ROOT = str(Path(turnctl.__file__).resolve().parent.parent)
 BOUND = 15.0
@@ -62,3 +65,10 @@ def finish(process: subprocess.Popen[str]) -> Ended:
 def call(*args: str, **options: Any) -> Ended:
     """Run it to its end."""
     return finish(start(*args, **options))
+
+
+def ask(capfd: pytest.CaptureFixture[str], *args: str) -> Ended:
+    """What turnctl answers where it runs nothing: asked in this process, since to start another takes its time."""
+    capfd.readouterr()
+    ending = _ending_of(list(args))
+    return Ended(ending.status, *capfd.readouterr())
