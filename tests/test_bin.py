@@ -389,7 +389,7 @@ def test_tests_run_elsewhere_if_asked(checkout: Checkout) -> None:
 
 def test_check_knows_one_option(checkout: Checkout) -> None:
     """bin/check refuses what it does not know before it sets anything up."""
-    assert (2, "", "usage: bin/check [--stress]\n") == checkout.run("check", "--fast")
+    assert (2, "", "usage: bin/check [-h | --stress | --gauntlet [OPTION...]]\n") == checkout.run("check", "--fast")
     assert not checkout.venv.exists()
 
 

@@ -132,4 +132,14 @@ NAMES = sorted(_BODIES)
 
 def shape(name: str, tag: str) -> list[str]:
     """The command that builds the shape ``name``."""
-    return [sys.executable, "-I", "-S", "-c", _HEAD + _BODIES[name], tag]
+    return shape_of(_BODIES[name], tag)
+
+
+def shape_of(body: str, tag: str, *more: str) -> list[str]:
+    """The command that runs ``body`` behind the helpers above."""
+    return [sys.executable, "-I", "-S", "-c", _HEAD + body, tag, *more]
+
+
+def body_of(name: str) -> str:
+    """What builds the shape ``name``, behind the helpers above."""
+    return _BODIES[name]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from turnctl.processes.failed import CommandFailed, CommandTimedOut
     from turnctl.processes.levels import Capabilities, Capability, capabilities
     from turnctl.processes.process import Process
+    from turnctl.processes.remains import Leftover, leftovers
     from turnctl.processes.spared import Scope
     from turnctl.processes.unowned import Unowned
     from turnctl.processes.upkeep import shutdown
@@ -21,10 +22,12 @@ __all__ = [
     "Capability",
     "CommandFailed",
     "CommandTimedOut",
+    "Leftover",
     "Process",
     "Scope",
     "Unowned",
     "capabilities",
+    "leftovers",
     "shutdown",
 ]
 
@@ -36,6 +39,8 @@ _HOMES = {
     "capabilities": "turnctl.processes.levels",
     "CommandFailed": "turnctl.processes.failed",
     "CommandTimedOut": "turnctl.processes.failed",
+    "Leftover": "turnctl.processes.remains",
+    "leftovers": "turnctl.processes.remains",
     "Process": "turnctl.processes.process",
     "Unowned": "turnctl.processes.unowned",
     "shutdown": "turnctl.processes.upkeep",

@@ -19,6 +19,7 @@ from turnctl.processes.delegated import own_folder
 from turnctl.processes.foresight import BACKUP_S, Foresight, lent
 from turnctl.processes.grouped import Grouped
 from turnctl.processes.guarded import ORPHANED_S, Guarded, steps_until
+from turnctl.processes.hygiene import Inherited
 from turnctl.processes.inherit import inherited
 from turnctl.processes.job import Job
 from turnctl.processes.ladder import DRAIN_S
@@ -224,6 +225,7 @@ def _request(
         user=details.user,
         group=details.group,
         groups=details.extra_groups,
+        marked=spec.env is None or isinstance(spec.env, Inherited),
     )
 
 

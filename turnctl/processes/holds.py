@@ -1,6 +1,7 @@
 """Starting the command of a request in the way that it is to be held. Stand-alone, for a warden."""
 
 from turnctl.processes.birth import start
+from turnctl.processes.marks import put
 from turnctl.processes.sweep import Below
 
 TYPE_CHECKING = False
@@ -13,6 +14,8 @@ __all__ = ["begin"]
 
 def begin(request: "dict[str, Any]", fds: tuple[int, ...], lift: "Callable[[int], None]") -> Below:
     """Start it; what lives of it. Raises ``NotStarted``; then nothing is left. See ``birth.start``."""
+    if request.get("marked"):
+        put(request["env"])
     kind = request["hold"]
     if kind == "namespace":
         from turnctl.processes import nested  # most commands need none

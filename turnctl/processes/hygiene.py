@@ -11,9 +11,10 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from turnctl.errors import BadArgument
+from turnctl.processes import marks
 from turnctl.processes.limits import Limits, read_limits
 
-__all__ = ["Hygiene", "compose_env", "read_hygiene"]
+__all__ = ["Hygiene", "Inherited", "compose_env", "read_hygiene"]
 
 _MASK = 0o777
 
@@ -61,6 +62,10 @@ def _number(name: str, given: object, lowest: int, highest: int, choice: str) ->
     return given
 
 
+class Inherited(dict[Any, Any]):
+    """This program's environment with changes, in which a mark of who holds the command may be put."""
+
+
 def compose_env(
     env: Mapping[Any, Any] | None, extra: Mapping[Any, Any] | None, unset: Iterable[str] | None
 ) -> Mapping[Any, Any] | None:
@@ -81,7 +86,7 @@ def compose_env(
         for twin in [other for other in kept if _text(other) == _text(name)]:
             del kept[twin]
         kept[name] = value
-    return kept
+    return kept if env is not None or _matches(marks.NAME, patterns) else Inherited(kept)
 
 
 def _patterns(unset: Iterable[str] | None) -> tuple[str, ...]:

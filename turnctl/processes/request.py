@@ -50,6 +50,7 @@ class Request(NamedTuple):
     besides a warden: with ``namespace`` a pid namespace of its own, with ``cgroup`` a control group of its own in
     ``folder``.
     ``limits`` are number, soft and hard, ``nice`` is absolute, and ``shield`` is Landlock's scope of signals.
+    ``marked``: its environment is to say who holds it (``marks``).
     """
 
     argv: Sequence[str | bytes]
@@ -86,6 +87,7 @@ class Request(NamedTuple):
     hold: Hold = "warden"
     folder: str = ""
     shield: bool = False
+    marked: bool = False
 
 
 class Uncontained(OSError):
@@ -175,6 +177,7 @@ def compose(request: Request, moment: Moment, given: Moment) -> tuple[dict[str, 
         "nice": None if nice == given.nice else nice,
         "processors": None if processors == given.processors else processors,
         "shield": request.shield,
+        "marked": request.marked,
         "uid": request.user,
         "gid": request.group,
         "groups": None if request.groups is None else list(request.groups),

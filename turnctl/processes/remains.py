@@ -1,0 +1,112 @@
+"""Finding what commands have left on this machine that nobody holds any more. Reads; never signals.
+
+A command outlives its warden only where the warden and the launcher were killed at one moment, or where it could not be
+ended. Such processes are known by the mark in their environment (``marks``), by descent from one that has it, or by the
+control group that was made for them.
+
+Not promised: that all are found. A process that was started with an empty environment, after its parents had ended, is
+not; nor is one whose environment this user may not read, unless it descends from another that is found. A mark can be
+forged by whoever may start programs here: what is found is evidence, to be looked at before anything is ended.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Literal, NamedTuple
+
+from turnctl.processes.cgroups import find_leaves
+from turnctl.processes.delegated import own_folder
+from turnctl.processes.marks import own_namespace, read_mark
+from turnctl.processes.table import Entry, read_table, shows_us
+
+__all__ = ["Leftover", "leftovers"]
+
+_LONGEST = 1 << 20
+
+
+class Leftover(NamedTuple):
+    """One process that nobody holds. ``pid`` and ``start`` (clock ticks since the start of the machine) identify it.
+
+    ``found_by`` is ``"mark"``, ``"descent"`` or ``"cgroup"``. ``warden`` is the pid that its warden had, 0 where no
+    mark tells.
+    """
+
+    pid: int
+    start: int
+    user: int
+    name: str
+    argv: tuple[str, ...]
+    found_by: Literal["mark", "descent", "cgroup"]
+    warden: int
+
+    def __str__(self) -> str:
+        what = " ".join(self.argv) or self.name
+        return f"process {self.pid} ({what}), found by {self.found_by}"
+
+
+def leftovers() -> tuple[Leftover, ...]:
+    """The processes of earlier commands, of this program or another, whose warden and launcher are both gone.
+
+    Best effort, see the module; empty where there is no /proc of this pid namespace. What is held, or was detached, is
+    not among them. Reads the process table once; takes milliseconds. Signals nobody. Thread-safe; not a checkpoint.
+    """
+    if not shows_us():
+        return ()
+    table = {pid: entry for pid, entry in read_table().items() if not entry.is_dead}
+    namespace = own_namespace()
+    found: dict[int, Leftover] = {}
+    for entry in table.values():
+        mark = read_mark(_words(entry.pid, "environ"))
+        if mark is not None and mark.namespace == namespace and not mark.is_held():
+            _note(found, entry, "mark", mark.warden[0])
+    for pid in _in_orphaned_groups():
+        if pid in table:
+            _note(found, table[pid], "cgroup", 0)
+    children: dict[int, list[Entry]] = {}
+    for entry in table.values():
+        children.setdefault(entry.ppid, []).append(entry)
+    waiting = list(found)
+    while waiting:
+        above = waiting.pop()
+        for entry in children.get(above, ()):
+            if entry.pid not in found and not _is_held(entry.pid):
+                _note(found, entry, "descent", found[above].warden)
+                waiting.append(entry.pid)
+    return tuple(sorted(found.values()))
+
+
+def _is_held(pid: int) -> bool:
+    """Whether a mark of its own names somebody who is there: a command of a program that was itself left."""
+    mark = read_mark(_words(pid, "environ"))
+    return mark is not None and mark.is_held()
+
+
+def _note(
+    found: dict[int, Leftover], entry: Entry, found_by: Literal["mark", "descent", "cgroup"], warden: int
+) -> None:
+    if entry.pid in found or entry.pid == os.getpid():
+        return
+    try:
+        user = os.stat(f"/proc/{entry.pid}").st_uid
+    except OSError:
+        return  # it has ended meanwhile
+    argv = tuple(os.fsdecode(word) for word in _words(entry.pid, "cmdline"))
+    found[entry.pid] = Leftover(entry.pid, int(entry.start), user, entry.name, argv, found_by, warden)
+
+
+def _in_orphaned_groups() -> list[int]:
+    folder = own_folder()
+    leaves = find_leaves(folder) if folder else []
+    return [pid for leaf in leaves if leaf.is_orphaned() for pid in leaf.pids()]
+
+
+def _words(pid: int, name: str) -> list[bytes]:
+    """The words of a file of /proc that ends each with a zero; none where it may not be read."""
+    try:
+        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
+            text = b""
+            while len(text) < _LONGEST and (part := file.read(65536)):
+                text += part
+    except OSError:
+        return []
+    return text.split(b"\0")[:-1]
