@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from census import Census, is_there
@@ -65,6 +66,7 @@ HOST = {
     "processes.run.spawned": ("stop", "warden"),
     "processes.ladder.asked": ("stop", "warden"),
     "processes.ladder.killed": ("stop", "group"),
+    "processes.attending.asked": ("stand-in", "warden"),
     "processes.exit.observed": ("leave", "warden"),
     "processes.exit.draining": ("leave", "warden"),
     "processes.drive.leaving": ("leave", "warden"),
@@ -74,6 +76,13 @@ HOST = {
 }
 #: where the warden was killed before: the two who hold a command die one after the other, and it may live on
 _BOTH_KILLED = ("launcher-bereaved", "launcher-killed")
+
+#: in every run; the others have a test of the launcher's own there, and are tried here with --stress
+_ALWAYS = {
+    *("launcher-bereaved", "launcher-killed", "launcher-leaving", "warden-leaf", "warden-exited", "init-empty"),
+    *("processes.run.admitted", "processes.run.spawned", "processes.ladder.asked", "processes.exit.observed"),
+    *("processes.attending.asked", "processes.move.deciding", "processes.move.stored", "processes.run.over"),
+}
 
 _PROGRAM = """
 import os, signal, sys, time
@@ -117,6 +126,11 @@ try:
             reached()
         elif what == "exit":
             turn.run(["sh", "-c", "exit 0", tag], **options)
+        elif what == "stand-in":
+            from turnctl.processes import subprocess
+            with subprocess.Popen(shape("deaf daemon", tag), stdout=subprocess.PIPE) as process:
+                process.stdout.readline()
+                process.wait(5)
         elif what == "leave":
             turn.run(shape("leaves a daemon", tag), **options)
         else:
@@ -134,6 +148,10 @@ except (turnctl.TurnctlError, OSError, StopIteration) as error:
 print("on", flush=True)
 sys.stdin.readline()
 """
+
+
+def _some(names: dict[str, tuple[str, str]]) -> list[Any]:
+    return [pytest.param(name, marks=() if name in _ALWAYS else pytest.mark.stress) for name in sorted(names)]
 
 
 def _names(pattern: str) -> set[str]:
@@ -161,7 +179,7 @@ def _start(told: Path, name: str, what: str, hold: str, mark: str) -> subprocess
     )
 
 
-@pytest.mark.parametrize("name", sorted(HELPERS))
+@pytest.mark.parametrize("name", _some(HELPERS))
 def test_helper_killed_at_a_place_leaves_nothing(name: str, tmp_path: Path) -> None:
     """A launcher, a warden or a namespace's first process that is killed there leaves nothing of the command."""
     told, mark = tmp_path / "told", tag()
@@ -187,7 +205,7 @@ def test_helper_killed_at_a_place_leaves_nothing(name: str, tmp_path: Path) -> N
     assert [] == alive(mark)
 
 
-@pytest.mark.parametrize("name", sorted(HOST))
+@pytest.mark.parametrize("name", _some(HOST))
 def test_host_killed_at_a_place_leaves_nothing(name: str, tmp_path: Path) -> None:
     """A program that is killed by SIGKILL there leaves no process of its commands, no warden and no launcher."""
     told, mark = tmp_path / "told", tag()
