@@ -55,6 +55,10 @@ class Plan(NamedTuple):
     tty: str = "inherit"
 
 
+#: what a command has to be started, beyond its timeout
+START_S = 10.0
+
+
 class NotStarted(Exception):
     """The command could not be started; ``error`` says why."""
 
@@ -68,7 +72,10 @@ class Execution:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._turn = Turn(timeout=plan.timeout, grace=plan.grace, inherit=False)
+        #: counts from the moment when the command runs
+        self._timeout_s = parse_duration(plan.timeout, what="--timeout", none=True)
+        start_s = None if self._timeout_s is None else self._timeout_s + START_S
+        self._turn = Turn(timeout=start_s, grace=plan.grace, inherit=False)
         self._foreground: Foreground | Window | None = None
         self._relay: Relay | None = None
         self._leader: int | None = None
@@ -116,6 +123,8 @@ class Execution:
 
         def on_start(pid: int) -> None:
             self._leader = pid
+            if self._timeout_s is not None:
+                self._turn.set_timeout(self._timeout_s)
             self._warden = warden_of(pid)
             if started is not None:
                 started(pid)
