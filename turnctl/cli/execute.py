@@ -80,6 +80,8 @@ class Execution:
         self._relay: Relay | None = None
         self._leader: int | None = None
         self._warden: int | None = None
+        self._unsaid: list[StopRecord] = []
+        self._is_waited_for = False
 
     def run(self) -> Ending:
         """Run the command to its end, and everything that it started; says on stderr what a person has to know.
@@ -126,6 +128,7 @@ class Execution:
             if self._timeout_s is not None:
                 self._turn.set_timeout(self._timeout_s)
             self._warden = warden_of(pid)
+            self._say_the_rest()
             if started is not None:
                 started(pid)
 
@@ -173,11 +176,26 @@ class Execution:
         """Runs on the turn's bridge thread, beside the ending itself."""
         record = self._turn.token.record
         assert record is not None
-        lines = [f"stop accepted ({record.reason or who(record)})"]
-        found = self._members()
-        if found:
-            lines.append(f"waiting for {_counted(found)}, {self._what_is_sent(record)}")
+        lines = [f"stop accepted ({record.reason or who(record)})", *self._waiting_for()]
         self._say("\n".join(lines))
+        self._unsaid.append(record)
+        if self._leader is not None:
+            self._say_the_rest()
+
+    def _waiting_for(self) -> list[str]:
+        record, found = self._turn.token.record, self._members()
+        self._is_waited_for = bool(found)
+        return [f"waiting for {_counted(found)}, {self._what_is_sent(record)}"] if found and record is not None else []
+
+    def _say_the_rest(self) -> None:
+        """After a stop that came in the moment of the start, when nobody could be named yet."""
+        try:
+            self._unsaid.pop()
+        except IndexError:
+            return  # nothing was stopped, or another thread says it
+        if not self._is_waited_for:
+            for line in self._waiting_for():
+                self._say(line)
 
     def _what_is_sent(self, record: StopRecord) -> str:
         at = self._turn.kill_at()
