@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import turnctl.processes.command  # noqa: F401 - what ``Turn.run`` loads, before the time of its timeout runs
 from turnctl.cli import summary
 from turnctl.cli.environment import undo_coercion
-from turnctl.cli.foreground import Foreground
 from turnctl.cli.members import members, warden_of
 from turnctl.cli.presses import Presses
-from turnctl.cli.relay import Relay
 from turnctl.cli.status import Ending, ExitStatus, decide
 from turnctl.cli.talk import complain, names, say
-from turnctl.cli.window import Window
 from turnctl.clock import format_duration, parse_duration
 from turnctl.processes.containment import Choice
 from turnctl.processes.limits import read_limits
@@ -28,6 +26,11 @@ from turnctl.records.process import Completed, ProcessOutcome
 from turnctl.records.stops import StopRecord
 from turnctl.records.words import who
 from turnctl.turns import Turn
+
+if TYPE_CHECKING:
+    from turnctl.cli.foreground import Foreground
+    from turnctl.cli.relay import Relay
+    from turnctl.cli.window import Window
 
 __all__ = ["Execution", "NotStarted", "Plan"]
 
@@ -93,8 +96,12 @@ class Execution:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or the status would be lost
         terminal = Terminal.find()
         if self._plan.tty == "new":
+            from turnctl.cli.window import Window
+
             self._foreground = Window(terminal, is_stopping=self._is_stopping)
         elif terminal is not None and self._plan.tty == "inherit":
+            from turnctl.cli.foreground import Foreground
+
             self._foreground = Foreground(terminal, is_stopping=self._is_stopping, quiet=self._plan.quiet)
         with Presses(self._turn, self._leave, quiet=self._plan.quiet):
             is_restored = False
@@ -136,6 +143,8 @@ class Execution:
         limit = parse_size(plan.max_output, what="--max-output")
         idle_s = parse_duration(plan.idle_timeout, what="--idle-timeout", none=True)
         if limit is not None or idle_s is not None:
+            from turnctl.cli.relay import Relay
+
             self._relay = Relay(limit)
             options |= {"tee": self._relay, "idle_timeout": idle_s}
         try:

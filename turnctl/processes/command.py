@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from turnctl.errors import BadArgument, CancelledError
 from turnctl.processes.capture import Capture, Cut
 from turnctl.processes.containment import Choice, Require
-from turnctl.processes.detached import heir_of
-from turnctl.processes.failed import CommandFailed, CommandTimedOut
 from turnctl.processes.hygiene import compose_env, read_hygiene
-from turnctl.processes.options import PopenOptions, RunOptions
 from turnctl.processes.output import Source
-from turnctl.processes.process import Process
 from turnctl.processes.request import Leftovers
 from turnctl.processes.scoped import scoped
 from turnctl.processes.sizes import format_size
@@ -29,6 +25,10 @@ from turnctl.processes.unknown import refuse_unknown
 from turnctl.processes.unowned import Unowned
 from turnctl.records.process import Completed
 from turnctl.tokens.activities import Owner
+
+if TYPE_CHECKING:
+    from turnctl.processes.process import Process
+    from turnctl.tokens.turn import TurnCore
 
 __all__ = ["Unowned", "popen", "run"]
 
@@ -129,7 +129,12 @@ def run(
 
     A token below the owner's turn that is bound here, such as ``turn.child(timeout=...)``, stops it as well.
     """
-    refuse_unknown("run", unknown, RunOptions.__annotations__)
+    if unknown:
+        from turnctl.processes.options import RunOptions
+
+        refuse_unknown("run", unknown, RunOptions.__annotations__)
+    if check:
+        import turnctl.processes.failed  # noqa: F401 - while there is a descriptor to be had
     keeps_leftovers = not isinstance(holder, Unowned)
     here = scoped(holder)
     here.check()
@@ -170,7 +175,7 @@ def run(
         containment=containment,
         require=require,
         leftovers=leftovers,
-        heir=heir_of(leftovers, owner, holder),
+        heir=_heir(leftovers, owner, holder),
         idle_timeout=idle_timeout,
         pass_fds=pass_fds,
         hygiene=read_hygiene(umask=umask, nice=nice, limits=limits, core_dumps=core_dumps, shield=shield),
@@ -245,7 +250,12 @@ def popen(
     supervised on a thread of its own, so a stop and the timeout reach it whatever the caller does. Blocks
     until it has been loaded. Raises as ``run`` does where it cannot be started.
     """
-    refuse_unknown("popen", unknown, PopenOptions.__annotations__)
+    if unknown:
+        from turnctl.processes.options import PopenOptions
+
+        refuse_unknown("popen", unknown, PopenOptions.__annotations__)
+    from turnctl.processes.process import Process
+
     scoped(holder).check()
     coding = _coding(text, encoding, errors)
     tap = Tap(
@@ -283,13 +293,21 @@ def popen(
         containment=containment,
         require=require,
         leftovers=leftovers,
-        heir=heir_of(leftovers, owner, holder),
+        heir=_heir(leftovers, owner, holder),
         idle_timeout=idle_timeout,
         pass_fds=pass_fds,
         hygiene=read_hygiene(umask=umask, nice=nice, limits=limits, core_dumps=core_dumps, shield=shield),
     )
     tap.check(spec)
     return Process(spec, holder, coding, tap, is_fed=is_fed)
+
+
+def _heir(leftovers: Leftovers, owner: object | None, holder: Owner) -> TurnCore | None:
+    if leftovers != "detach" and owner is None:
+        return None
+    from turnctl.processes.detached import heir_of
+
+    return heir_of(leftovers, owner, holder)
 
 
 def _coding(text: bool, encoding: str | None, errors: str | None) -> Coding | None:
@@ -346,6 +364,8 @@ def _marker(cut: Cut | None) -> str:
 
 
 def _check(completed: Completed, spec: Spec) -> None:
+    from turnctl.processes.failed import CommandFailed, CommandTimedOut
+
     if completed.outcome.timed_out:
         limit_s = spec.idle_s if completed.outcome.timed_out_by == "idle" else spec.timeout_s
         assert limit_s is not None

@@ -18,7 +18,6 @@ from typing import Any
 
 from turnctl import points
 from turnctl.processes import link
-from turnctl.processes.levels import Capability, capabilities
 from turnctl.processes.moment import take
 from turnctl.processes.patience import Patience
 from turnctl.processes.request import Hold, Request, Uncontained, compose, error_of, kind_of
@@ -26,13 +25,11 @@ from turnctl.processes.upkeep import Launcher, Unavailable, fitting, refusal, sh
 from turnctl.processes.warded import Warded
 
 __all__ = [
-    "Capability",
     "Hold",
     "Request",
     "Unavailable",
     "Uncontained",
     "Warded",
-    "capabilities",
     "refusal",
     "shutdown",
     "start",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import io
-import locale
 import sys
 import threading
 from collections import deque
@@ -30,6 +29,8 @@ class Coding:
 
     def __init__(self, encoding: str | None = None, errors: str | None = None) -> None:
         if encoding is None or encoding == "locale":
+            import locale
+
             encoding = "utf-8" if sys.flags.utf8_mode else locale.getencoding()
         codecs.lookup(encoding)
         self.encoding = encoding
