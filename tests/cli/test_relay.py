@@ -89,6 +89,19 @@ def test_reader_that_is_gone_ends_the_command() -> None:
     assert (141, "") == (status, err)
 
 
+def test_reader_that_is_gone_ends_a_limited_command() -> None:
+    """Also when what it writes is beyond the limit, and is kept back until it ends."""
+    process = start("run", "--max-output", "1000B", "--", "yes")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    process.stdout = None
+    status, _, err = finish(process)
+
+    assert 141 == status
+    assert "Traceback" not in err
+
+
 def test_stop_is_not_held_up_by_a_reader() -> None:
     """A reader that takes nothing delays the end by a second; the status stays that of the stop."""
     read, write = os.pipe()

@@ -40,6 +40,9 @@ class Target:
         """May block, and may raise anything."""
         self._fn(piece)
 
+    def check(self) -> None:
+        """Raise what a write would, if nobody can read it any more. Does not block."""
+
     def finish(self) -> None:
         """Nothing more will come."""
 
@@ -88,6 +91,12 @@ class ToDescriptor(Target):
                 poll.register(self._fd, select.POLLOUT)
                 poll.poll()
 
+    def check(self) -> None:
+        poll = select.poll()
+        poll.register(self._fd, 0)
+        if any(happened & select.POLLERR for _, happened in poll.poll(0)):
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
     def close(self) -> None:
         if self._is_ours:
             self._is_ours = False
@@ -100,6 +109,7 @@ class Limited(Target):
     def __init__(self, inner: Target, limit: int) -> None:
         super().__init__(inner.name, inner.write)
         self.passes_end_on = inner.passes_end_on
+        self._inner = inner
         self._live = limit - limit // 2
         self._capture = Capture(limit)
 
@@ -108,6 +118,8 @@ class Limited(Target):
         now, self._live = piece[: self._live], max(0, self._live - len(piece))
         if now:
             self._fn(now)
+        else:
+            self._inner.check()  # who writes on and on is told here that its reader has gone
 
     def finish(self) -> None:
         tail = self._capture.tail
