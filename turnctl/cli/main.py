@@ -27,43 +27,6 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 
 def _ending_of(args: list[str]) -> Ending:
-    try:
-        ending = _run_plain(args)
-        return _by_click(args) if ending is None else ending
-    except OSError as error:
-        # what the machine refuses (no descriptor, no space, a folder that is gone) is no fault of ours
-        from turnctl.cli.status import Ending, ExitStatus
-        from turnctl.cli.talk import complain
-
-        where = f"{error.filename}: " if error.filename else ""
-        complain(f"{where}{error.strerror or error}", "nothing was run; see turnctl run --help for what is needed")
-        return Ending(ExitStatus.FAILED)
-    except Exception as error:  # noqa: BLE001 - whatever it is, a person gets a line they can pass on
-        from turnctl.cli.faults import tell_of_fault
-        from turnctl.cli.status import Ending, ExitStatus
-
-        tell_of_fault(error)
-        return Ending(ExitStatus.BUG)
-
-
-def _run_plain(args: list[str]) -> Ending | None:
-    """Carry out a line that is plain enough; None, with nothing done, for every other."""
-    if args[:1] != ["run"]:
-        return None
-    from turnctl.cli.plain import read
-
-    given = read(args)
-    if given is None:
-        return None
-    from turnctl.cli.carry import Misuse, carry_out
-
-    try:
-        return carry_out(**given)
-    except Misuse:
-        return None  # click finds the same, and says where it was
-
-
-def _by_click(args: list[str]) -> Ending:
     from contextlib import redirect_stdout
     from io import StringIO
 
@@ -84,6 +47,18 @@ def _by_click(args: list[str]) -> Ending:
 
         complain(error.format_message())
         return Ending(error.exit_code)
+    except OSError as error:
+        # what the machine refuses (no descriptor, no space, a folder that is gone) is no fault of ours
+        from turnctl.cli.talk import complain
+
+        where = f"{error.filename}: " if error.filename else ""
+        complain(f"{where}{error.strerror or error}", "nothing was run; see turnctl run --help for what is needed")
+        return Ending(ExitStatus.FAILED)
+    except Exception as error:  # noqa: BLE001 - whatever it is, a person gets a line they can pass on
+        from turnctl.cli.faults import tell_of_fault
+
+        tell_of_fault(error)
+        return Ending(ExitStatus.BUG)
     ending = result if isinstance(result, Ending) else Ending(int(result or 0))
     return (_print(said.getvalue()) or ending) if said.tell() else ending
 

@@ -1,17 +1,27 @@
-"""``turnctl run``: its options and its help. ``cli.plain`` reads a simple line of it without all this."""
+"""``turnctl run``: its options, and what is said where a command cannot be started."""
 
 from __future__ import annotations
 
-from typing import Any
+import errno
+import os
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnctl.cli import values
-from turnctl.cli.carry import Misuse, carry_out
 from turnctl.cli.command import Command
-from turnctl.cli.hygiene import hygiene_options
-from turnctl.cli.options import Checked
-from turnctl.cli.status import Ending
+from turnctl.cli.faults import tell_of_fault
+from turnctl.cli.folder import current
+from turnctl.cli.hygiene import chosen, hygiene_options
+from turnctl.cli.options import Duration, Folder, Leftovers, NewFile, Signal, Size
+from turnctl.cli.status import Ending, ExitStatus
+from turnctl.cli.summary import remove as remove_summary
+from turnctl.cli.talk import complain
+from turnctl.errors import BadArgument, ContainmentUnavailable
+from turnctl.tokens.threads import is_thread_refused
+
+if TYPE_CHECKING:
+    from turnctl.processes.containment import Choice
+    from turnctl.processes.request import Leftovers as Policy
 
 __all__ = ["run"]
 
@@ -53,6 +63,7 @@ _ELSEWHERE = {
     "--pty": "--tty new",
     "--foreground": "it is not needed: on a terminal the command has the foreground",
 }
+_EXHAUSTED = "this machine, or this user's limits (ulimit -u, ulimit -n), are exhausted"
 _HELP = """
     First Ctrl-C or SIGTERM: the command is asked to end, and killed after the grace. Second: killed now. Third:
     turnctl stops waiting and says what is left.
@@ -75,14 +86,14 @@ _HELP = """
 )
 @click.option(
     "--timeout",
-    type=Checked("DUR", values.duration(none=True)),
+    type=Duration(none=True),
     envvar="TURNCTL_RUN_TIMEOUT",
     show_envvar=True,
     help="Stop it after this time, such as 30s or 1m30s; none for no limit.",
 )
 @click.option(
     "--grace",
-    type=Checked("DUR", values.duration(zero=True)),
+    type=Duration(zero=True),
     default="5s",
     show_default=True,
     envvar="TURNCTL_RUN_GRACE",
@@ -92,7 +103,7 @@ _HELP = """
 @click.option(
     "--signal",
     "stop_signal",
-    type=Checked("SIG", values.signal),
+    type=Signal(),
     default="TERM",
     show_default=True,
     envvar="TURNCTL_RUN_SIGNAL",
@@ -103,7 +114,7 @@ _HELP = """
     "-C",
     "--chdir",
     "folder",
-    type=Checked("DIR", values.folder),
+    type=Folder(),
     envvar="TURNCTL_RUN_CHDIR",
     show_envvar=True,
     help="Run it in this folder. A command given by a relative path is looked for from there.",
@@ -119,21 +130,21 @@ _HELP = """
 )
 @click.option(
     "--max-output",
-    type=Checked("SIZE", values.size),
+    type=Size(),
     envvar="TURNCTL_RUN_MAX_OUTPUT",
     show_envvar=True,
     help="Of stdout and stderr pass on so much, such as 64k or 10MiB: half of it at once, the end of it at the end.",
 )
 @click.option(
     "--idle-timeout",
-    type=Checked("DUR", values.duration(none=True)),
+    type=Duration(none=True),
     envvar="TURNCTL_RUN_IDLE_TIMEOUT",
     show_envvar=True,
     help="Stop it when it has written nothing for this time. Like --max-output it has the output go through turnctl.",
 )
 @click.option(
     "--leftovers",
-    type=Checked("POLICY", values.leftovers),
+    type=Leftovers(),
     default="end",
     show_default=True,
     envvar="TURNCTL_RUN_LEFTOVERS",
@@ -142,7 +153,7 @@ _HELP = """
 )
 @click.option(
     "--summary",
-    type=Checked("FILE", values.new_file),
+    type=NewFile(),
     envvar="TURNCTL_RUN_SUMMARY",
     show_envvar=True,
     help="Write what became of it to this file, as JSON.",
@@ -159,8 +170,123 @@ _HELP = """
 @hygiene_options
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND [ARG]...")
-def run(**given: Any) -> Ending:
+def run(
+    command: tuple[str, ...],
+    timeout: str | None,
+    grace: str,
+    stop_signal: int,
+    folder: str | None,
+    containment: Choice,
+    max_output: str | None,
+    idle_timeout: str | None,
+    leftovers: Policy,
+    summary: str | None,
+    tty: str,
+    quiet: bool,
+    **given: Any,
+) -> Ending:
+    if not command:
+        raise click.UsageError("no command was given; say what to run, such as: turnctl run -- make test")
+    if not command[0]:
+        raise click.UsageError("the command is an empty word; is a variable in it not set?")
+    options = chosen(**given)
+    if tty == "new" and (max_output is not None or idle_timeout is not None):
+        raise click.UsageError("--tty new shows all output as it comes; leave out --max-output and --idle-timeout")
+    if summary is not None:
+        # one of an earlier run must not be taken for this one's, should ours never be written
+        try:
+            remove_summary(summary)
+        except BadArgument as error:
+            raise click.UsageError(f"--summary: {error}") from error
+    # not before it is certain that something will be run: this loads everything
+    from turnctl.cli.execute import Execution, NotStarted, Plan
+
+    execution = Execution(
+        Plan(
+            argv=command,
+            timeout=timeout,
+            grace=grace,
+            stop_signal=stop_signal,
+            folder=folder,
+            containment=containment,
+            max_output=max_output,
+            idle_timeout=idle_timeout,
+            leftovers=leftovers,
+            summary=summary,
+            quiet=quiet,
+            options=options,
+            tty=tty,
+        )
+    )
     try:
-        return carry_out(**given)
-    except Misuse as error:
-        raise click.UsageError(str(error)) from error
+        return execution.run()
+    except NotStarted as refused:
+        status, message, hint = _not_started(refused.error, command, folder)
+        complain(message, hint)
+        ending = Ending(status)
+        execution.write_not_started(ending, message)
+        return ending
+    except ContainmentUnavailable as refused:
+        asked = (
+            f"as --containment {containment} asks for" if refused.wanted == containment else f"with {refused.wanted}"
+        )
+        message = f"could not run {command[0]} {asked}: {refused.missing}"
+        complain(message, refused.remedy)
+        ending = Ending(ExitStatus.FAILED)
+        execution.write_not_started(ending, message)
+        return ending
+    except Exception as error:
+        if not execution.is_started:
+            if is_thread_refused(error):
+                complain(f"could not start {command[0]}: no thread is to be had", _EXHAUSTED)
+                return Ending(ExitStatus.FAILED)
+            if isinstance(error, OSError):
+                raise  # what the machine refuses is no fault of ours, and is told as what it is
+        if is_thread_refused(error):
+            complain("turnctl could not go on: no thread is to be had", _EXHAUSTED)
+        else:
+            tell_of_fault(error)
+        return Ending(ExitStatus.BUG if execution.is_started else ExitStatus.FAILED)
+
+
+def _not_started(error: OSError, command: tuple[str, ...], folder: str | None) -> tuple[ExitStatus, str, str]:
+    """Why, in words, and the status that shells and ``env`` give for it."""
+    name = command[0]
+    if error.errno in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
+        return ExitStatus.FAILED, f"could not start {name}: {error.strerror}", _EXHAUSTED
+    if isinstance(error, FileNotFoundError):
+        return ExitStatus.NOT_FOUND, *_not_found(name, command, folder)
+    return (
+        ExitStatus.NOT_EXECUTABLE,
+        f"cannot execute {name}: {error.strerror}",
+        _not_executable(error, name, folder),
+    )
+
+
+def _not_found(name: str, command: tuple[str, ...], folder: str | None) -> tuple[str, str]:
+    from shutil import which  # brings every compressor along
+
+    there = which(name) if os.sep not in name else os.path.join(folder or "", name)
+    if there is not None and os.path.exists(there):
+        return f"cannot execute {name}: its interpreter was not found", f"look at its first line: head -1 {there}"
+    if len(command) == 1 and len(name.split()) > 1:
+        return f"command not found: {name!r}", f"that is one word; leave the quotes off: turnctl run -- {name}"
+    if os.sep in name:
+        return f"command not found: {name}", f"there is no such file, seen from {folder or current()}"
+    return (
+        f"command not found: {name}",
+        f"no folder of PATH has it; a builtin or an alias of a shell needs the shell: turnctl run -- bash -c '{name}'",
+    )
+
+
+def _not_executable(error: OSError, name: str, folder: str | None) -> str:
+    path = os.path.join(folder or "", name)
+    if os.path.isdir(path):
+        return "it is a folder; give the program in it"
+    if error.errno == errno.ENOEXEC:
+        return f"it has no #! line, and is no program for this machine; name its interpreter: sh {name}"
+    if error.errno == errno.E2BIG:
+        return "the arguments and the environment are longer than this machine allows; hand them over in a file"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"this user may not execute it; if it should be a program: chmod +x {name}"
+    return f"look at it: ls -ld {name}"
