@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from turnctl.records.frozen import as_plain, frozen
+import attrs
 
 __all__ = ["Diagnosis", "Gap", "Standing", "Swallow"]
 
 
-@frozen
+@attrs.frozen
 class Swallow:
     """A stop that was raised at ``raised_at``, and a checkpoint that the same thread reached all the same.
 
@@ -25,7 +25,7 @@ class Swallow:
     count: int
 
 
-@frozen
+@attrs.frozen
 class Gap:
     """A stretch without a checkpoint, in seconds; ``until`` is None while it lasts. Places as in ``Swallow``."""
 
@@ -35,7 +35,7 @@ class Gap:
     thread: str
 
 
-@frozen
+@attrs.frozen
 class Standing:
     """A thread that was found running: what it has to do with the turn, and its stack, the innermost line first.
 
@@ -48,7 +48,7 @@ class Standing:
     stack: tuple[str, ...] = ()
 
 
-@frozen
+@attrs.frozen
 class Diagnosis:
     """Why a turn has not stopped, or how long it took to. ``str()`` is for people, ``as_dict()`` for machines.
 
@@ -78,7 +78,7 @@ class Diagnosis:
 
     def as_dict(self) -> dict[str, Any]:
         """The diagnosis as plain values for JSON, schema ``turnctl.diagnosis/1``; spans are seconds."""
-        return {"schema": "turnctl.diagnosis/1", **as_plain(self), "summary": str(self)}
+        return {"schema": "turnctl.diagnosis/1", **attrs.asdict(self), "summary": str(self)}
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from turnctl.records.frozen import as_plain, evolve, frozen
+import attrs
 
 __all__ = [
     "STRENGTHS",
@@ -32,7 +32,11 @@ STRENGTHS: dict[Holder, Containment] = {
 }
 
 
-@frozen
+def _plain(_: object, __: object, value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+@attrs.frozen
 class SignalSent:
     """One signal that was sent, and to whom.
 
@@ -47,7 +51,7 @@ class SignalSent:
     pid: int
 
 
-@frozen
+@attrs.frozen
 class Escapes:
     """How many of the processes that were found when a command was being ended had escaped which net.
 
@@ -64,7 +68,7 @@ class Escapes:
         return ", ".join(f"{count} {net}" for count, net in nets if count)
 
 
-@frozen
+@attrs.frozen
 class Survivor:
     """A process of the command that was still there, and why it could not be ended, as far as known."""
 
@@ -75,7 +79,7 @@ class Survivor:
     reason: str
 
 
-@frozen
+@attrs.frozen
 class OutputCut:
     """What is missing of one stream: ``left_out`` bytes, from ``offset`` on, because of ``max_output``.
 
@@ -89,7 +93,7 @@ class OutputCut:
     gaps: int = 1
 
 
-@frozen
+@attrs.frozen
 class ProcessOutcome:
     """How one command ended and what was done to end it.
 
@@ -154,16 +158,16 @@ class ProcessOutcome:
 
     def handed_over(self, to: str | None) -> ProcessOutcome:
         """The same, as the one who gave it to the turn ``to`` reports it; None: let go."""
-        return evolve(self, detached_to=to, leftovers_fate="detached" if self.leftovers else None)
+        return attrs.evolve(self, detached_to=to, leftovers_fate="detached" if self.leftovers else None)
 
     def as_dict(self) -> dict[str, Any]:
         """The outcome as plain values for JSON."""
-        found = as_plain(self)
+        found = attrs.asdict(self, value_serializer=_plain)
         found["signal"] = self.signal
         return found
 
 
-@frozen
+@attrs.frozen
 class Completed:
     """A command that has come back: its arguments, status, captured output and outcome.
 

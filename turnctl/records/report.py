@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from turnctl.records.frozen import as_dict, frozen
+import attrs
+
 from turnctl.records.process import ProcessOutcome
 from turnctl.records.states import state_word
 from turnctl.records.stops import Outcome, StopRecord
@@ -16,7 +17,7 @@ Execution = Literal["running", "stopping", "ended", "unproven", "lost"]
 ActivityState = Literal["open", "completed", "failed", "cancelled", "abandoned", "detached", "unknown"]
 
 
-@frozen
+@attrs.frozen
 class ActivityRecord:
     """One thing that the turn owned: what it was, when it ran, how it ended.
 
@@ -44,7 +45,7 @@ class ActivityRecord:
 
     def as_dict(self) -> dict[str, Any]:
         """The record as plain values for JSON; of ``received`` the numbers, and the text where it is all text."""
-        plain = as_dict(self)
+        plain = attrs.asdict(self, recurse=False)
         given = plain.pop("given")
         if self.received is not None:
             is_text = all(isinstance(item, str) for item in self.received)
@@ -56,7 +57,7 @@ class ActivityRecord:
         return plain
 
 
-@frozen
+@attrs.frozen
 class TurnReport:
     """What is known about a turn: intent, execution, activities and processes apart.
 

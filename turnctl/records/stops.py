@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from turnctl.records.frozen import frozen
+import attrs
 
 if TYPE_CHECKING:
     from turnctl.records.report import TurnReport
@@ -34,7 +34,7 @@ CAUSES: frozenset[str] = frozenset(
 LEVELS: dict[str, int] = {"soft": 1, "cancel": 2, "kill": 3}
 
 
-@frozen(eq=False)
+@attrs.frozen(eq=False)
 class StopRecord:
     """One accepted request to stop: who, why, when and by which path.
 
@@ -77,7 +77,7 @@ class Recorded(Protocol):
     def record(self) -> StopRecord: ...
 
 
-@frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False)
 class StopAnswer:
     """What became of one request to stop.
 
@@ -134,7 +134,7 @@ class StopAnswer:
 
 
 _kind, _record, _outcome, _why, _turn_id, _session_id = (
-    vars(StopAnswer)[name].__set__ for name in StopAnswer.__match_args__
+    getattr(StopAnswer, field.name).__set__ for field in attrs.fields(StopAnswer)
 )
 _new = object.__new__
 
@@ -151,7 +151,7 @@ def accepted(record: Recorded, turn_id: str | None, session_id: str | None) -> S
     return made
 
 
-@frozen(eq=False)
+@attrs.frozen(eq=False)
 class StopResult:
     """The answer to a stop, and the report as it stood when the wait for it ended.
 
