@@ -45,6 +45,7 @@ def test_leaky():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "outcomes"),
     [((), {"passed": 2, "errors": 1, "deselected": 1}), (("--stress",), {"passed": 3, "errors": 1})],
@@ -55,6 +56,7 @@ def test_stress_is_asked_for(pytester: pytest.Pytester, options: tuple[str, ...]
     shutil.copy(CONFTEST, pytester.path / "tests")
     (pytester.path / "tests" / "test_suite.py").write_text(SUITE)
     pytester.makeini("[pytest]\nmarkers =\n    stress\n    switchinterval\nturnctl_leak_wait = 0.1\n")
-    done = pytester.run(sys.executable, "-m", "pytest", "-p", "turnctl.testing", *options, "tests", timeout=50)
+    plugins = ["-p", "no:hypothesispytest", "-p", "turnctl.testing"]  # the first costs a second to load
+    done = pytester.run(sys.executable, "-m", "pytest", *plugins, *options, "tests", timeout=50)
 
     done.assert_outcomes(**outcomes)

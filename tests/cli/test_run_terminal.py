@@ -40,6 +40,8 @@ print("in all", count, flush=True)
 # no shell script: one that is just forking when a key comes loses it or cannot be stopped, with or without turnctl
 SLEEPER = """
 import signal, time
+
+pytestmark = pytest.mark.slow
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 print("ready", flush=True)
 time.sleep(60)

@@ -17,6 +17,8 @@ from standins import until
 RAW = "import os, time, tty; tty.setraw(0); os.write(1, b'raw;'); time.sleep(60)"
 LISTENER = """
 import os, signal
+
+pytestmark = pytest.mark.slow
 def tell():
     columns, rows = os.get_terminal_size(0)
     os.write(1, b"size %d %d;" % (rows, columns))
