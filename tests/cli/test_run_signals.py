@@ -33,9 +33,9 @@ def gate(tmp_path: Path, leak_check: object) -> Gate:
     return Gate(tmp_path / "gate")
 
 
-def ready_then(gate: Gate, script: str) -> list[str]:
-    """A shell command that opens the gate, then does ``script``."""
-    return ["sh", "-c", f"echo ready >{gate}; {script}"]
+def ready_then(gate: Gate, script: str, *, trap: str = "") -> list[str]:
+    """A shell command that sets its traps and opens the gate, then does ``script``."""
+    return ["sh", "-c", f"{trap and f'trap {trap}; '}echo ready >{gate}; {script}"]
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"])
@@ -103,7 +103,7 @@ def test_deadly_signal_stops_where_the_four_are_ignored(gate: Gate) -> None:
 def test_second_signal_kills(gate: Gate) -> None:
     """A command that ignores TERM has its grace until the second press, whichever signal that is."""
     tag = nap()
-    process = start("run", "--grace", "10m", "--", *ready_then(gate, f"trap '' TERM INT; {tag}"))
+    process = start("run", "--grace", "10m", "--", *ready_then(gate, tag, trap="'' TERM INT"))
     gate.wait()
     assert process.stderr is not None
     process.send_signal(signal.SIGTERM)
@@ -149,7 +149,9 @@ def test_third_signal_leaves(gate: Gate, tmp_path: Path) -> None:
 def test_hang_up_counts_once(gate: Gate) -> None:
     """A hang-up is told by the kernel and by the shell: two of them are one press, and the grace runs."""
     tag = nap()
-    process = start("run", "--grace", "10m", "--", *ready_then(gate, f"trap 'exit 3' TERM; {tag} & wait"))
+    # no trap where the child is forked, or one that comes before it has loaded its program is lost on it
+    script = f"{tag} & trap 'exit 3' TERM; echo ready >{gate}; wait"
+    process = start("run", "--grace", "10m", "--", "sh", "-c", script)
     gate.wait()
     process.send_signal(signal.SIGSTOP)
     until(lambda: Path(f"/proc/{process.pid}/stat").read_text().split()[2] == "T")
@@ -167,7 +169,7 @@ def test_hang_up_counts_once(gate: Gate) -> None:
 def test_first_stop_decides_the_status(gate: Gate) -> None:
     """A signal after the deadline changes nothing: the status is that of the stop that was accepted first."""
     tag = nap()
-    command = ready_then(gate, f"trap '' TERM; {tag}")
+    command = ready_then(gate, tag, trap="'' TERM")
     process = start("run", "--timeout", "300ms", "--grace", "10m", "--", *command)
     gate.wait()
     assert process.stderr is not None

@@ -18,6 +18,8 @@ from shapes import shape
 from standins import until
 from warding import tag as some_tag
 
+pytestmark = pytest.mark.slow
+
 # by the wake-up descriptor: a handler in Python may have to wait until a read that has just begun comes back
 COUNTER = """
 import os, select, signal
@@ -40,8 +42,6 @@ print("in all", count, flush=True)
 # no shell script: one that is just forking when a key comes loses it or cannot be stopped, with or without turnctl
 SLEEPER = """
 import signal, time
-
-pytestmark = pytest.mark.slow
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 print("ready", flush=True)
 time.sleep(60)

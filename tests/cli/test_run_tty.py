@@ -14,11 +14,11 @@ from launch import call, turnctl_argv
 from ptys import CTRL_C, CTRL_D, Screen, Shell, on_terminal, program
 from standins import until
 
+pytestmark = pytest.mark.slow
+
 RAW = "import os, time, tty; tty.setraw(0); os.write(1, b'raw;'); time.sleep(60)"
 LISTENER = """
 import os, signal
-
-pytestmark = pytest.mark.slow
 def tell():
     columns, rows = os.get_terminal_size(0)
     os.write(1, b"size %d %d;" % (rows, columns))
@@ -145,7 +145,7 @@ def test_terminal_is_restored_when_turnctl_is_killed(tty: str, tmp_path: Path) -
 def test_killed_command_leaves_ours_as_it_was(shell: Shell, tmp_path: Path) -> None:
     """A command that is killed on a terminal of its own does nothing to ours."""
     before = shell.modes()
-    shown = shell.run(f"turnctl run --tty new --grace 0s --timeout 700ms -- {program(tmp_path, RAW)}")
+    shown = shell.run(f"turnctl run --tty new --grace 0s --timeout 2s -- {program(tmp_path, RAW)}")
 
     assert "raw;" in shown
     assert before == shell.modes()

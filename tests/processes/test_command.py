@@ -37,6 +37,7 @@ def test_both_streams_are_captured_apart(owner: FakeTurn) -> None:
     assert "echo out; echo err >&2; exit 3" == done.args
 
 
+@pytest.mark.usefixtures("wardens")
 def test_success_is_accounted_for(owner: FakeTurn) -> None:
     """A command that ends by itself was signalled by nobody; its activity is closed, its watch undone."""
     done = run(owner, ["true"])
