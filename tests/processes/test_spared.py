@@ -90,7 +90,7 @@ def test_work_is_ended_and_the_shell_goes_on(shell: Shell) -> None:
     with turnctl.turn(inherit=False) as turn:
         with turn.scope(shell.pid) as scope:
             shell.ask(f"x=42; {tag} & {tag} &")
-            assert 2 == len(alive(tag))
+            assert until(lambda: len(alive(tag)) == 2)
         outcome = scope.outcome()
 
         assert [] == alive(tag)

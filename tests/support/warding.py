@@ -155,7 +155,7 @@ class Host:
     def finished(self) -> str:
         """All that it printed, when it has ended with status 0."""
         try:
-            out, err = self.process.communicate(timeout=BOUND)
+            out, err = self.process.communicate(timeout=3 * BOUND)
         except BaseException:
             self.close()
             raise
