@@ -79,8 +79,18 @@ def test_signal_to_turnctl_ends_every_shape(name: str, number: int) -> None:
     process.send_signal(number)
     ended = launch.finish(process)
 
-    assert -number == ended.status
+    is_over_before = name == "kills its parent" and number == signal.SIGTERM and "stop accepted" not in ended.err
+    assert (123 if is_over_before else -number) == ended.status
     assert until(lambda: not alive(mark), within=10) if number == signal.SIGKILL else [] == alive(mark)
+
+
+def test_status_that_is_lost_with_the_warden_is_explained() -> None:
+    """A command that kills its warden is ended; its status is not known, and turnctl says why."""
+    ended = launch.call("run", "--", "sh", "-c", "kill -9 $PPID; sleep 60")
+
+    assert 123 == ended.status
+    assert "turnctl: it was ended because its warden was gone, which another process must have ended\n" in ended.err
+    assert "turnctl: the exit status is not known: its warden was ended by SIGKILL\n" in ended.err
 
 
 @pytest.mark.parametrize("way", ["run", "popen"])

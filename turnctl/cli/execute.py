@@ -244,6 +244,9 @@ class Execution:
             self._say(str(report))
             if process is not None and process.escapes is not None and str(process.escapes):
                 self._say(f"of these processes: {process.escapes}")
+        if process is not None and process.exited and process.returncode is None:
+            for note in process.notes:  # why there is none
+                self._say(note)
         for survivor in process.survivors if process is not None else ():
             self._say(f"still there: {survivor.name} {survivor.pid}: {survivor.reason}")
         if process is not None and not is_readable():
