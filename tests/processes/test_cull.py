@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from commands import alive, nap
 from warding import by_host
+
+from turnctl.processes.cull import Cull
 
 _CODE = """
 import time
@@ -35,3 +39,23 @@ def test_leader_stands_still_for_the_proof() -> None:
 
     assert "['T'] True True" == told.strip()
     assert [] == alive(tag)
+
+
+class _Hopping(Cull):
+    """Sees another process at each look, and never one that lives."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def _spared(self) -> set[int]:
+        return set()
+
+    def _roots(self, spared: set[int]) -> list[tuple[int, int]]:
+        self.looks += 1
+        return [(10**7 + self.looks, os.getpid())]
+
+
+def test_who_changes_too_fast_is_taken_to_be_there() -> None:
+    """A process that is another one at each look does not keep the look from coming to an end, and proves nothing."""
+
+    assert not _Hopping()._is_empty()

@@ -46,6 +46,8 @@ __all__ = ["Cull"]
 
 #: how long the main process is held still by one sweep
 HOLD_S = 0.25
+#: how often two lists are compared before somebody is taken to be there
+_LOOKS = 4
 _LOOK_AGAIN_S = 0.001
 
 
@@ -180,8 +182,8 @@ class Cull:
             sleep(_LOOK_AGAIN_S)
 
     def _is_empty(self) -> bool:
-        """Whether nobody lives but the main process and those spared (U3)."""
-        while True:
+        """Whether nobody lives but the main process and those spared (U3); False where they change too fast to tell."""
+        for _ in range(_LOOKS):
             spared = self._spared()
             pairs = self._roots(spared)
             if not all(_is_gone(pid, parent) for pid, parent in pairs):
@@ -189,6 +191,7 @@ class Cull:
             # a list may skip somebody if one that was read before him left it meanwhile
             if self._spared() == spared and self._roots(spared) == pairs:
                 return True
+        return False  # somebody who hops from pid to pid is not seen alive: who looks on for ever never kills
 
     def _kill(self, until: float) -> None:
         """Stop everybody from the top down, then kill them from the bottom up."""

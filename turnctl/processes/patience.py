@@ -25,10 +25,17 @@ class Patience(NamedTuple):
     #: when to ask again, and when it is over (monotonic), None for no such time
     next_at: Callable[[], tuple[float | None, float | None]]
 
-    def wait(self, poll: select.poll) -> bool:
-        """Block in ``poll`` until something came; False if it is over instead. ``poll`` has ``fd`` in it."""
+    def wait(self, poll: select.poll, hurry: Callable[[], None]) -> bool:
+        """Block in ``poll`` until something came; False if it is over instead. ``poll`` has ``fd`` in it.
+
+        ``hurry`` is called once a stop is wanted.
+        """
+        is_hurried = False
         while True:
             again, over = self.next_at()
+            if over is not None and not is_hurried:
+                is_hurried = True
+                hurry()
             now = monotonic()
             if over is not None and now >= over:
                 return bool([fd for fd, _ in poll.poll(0) if fd != self.fd])

@@ -117,7 +117,7 @@ class Warded:
         while True:
             if patience is None:
                 ready.poll()
-            elif not patience.wait(ready):
+            elif not patience.wait(ready, self.rouse):
                 return ("silent",)
             while (message := self._receive_one()) is not None:
                 if message[0] in _ANSWERS:
