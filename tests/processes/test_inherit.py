@@ -143,14 +143,14 @@ def test_second_one_waits_for_the_terminal(tmp_path: Path) -> None:
     """Of two commands that want the terminal at the same time the second reads when the first has ended."""
     code = """
 def first():
-    run(["sh", "-c", "echo first; read x; echo first had $x"])
+    run(["sh", "-c", "echo first; : >GATE; read x; echo first had $x"])
 thread = threading.Thread(target=first)
 thread.start()
-while front(): pass
+while not os.path.exists("GATE"): pass
 run(["sh", "-c", "echo second; read x; echo second had $x"])
 thread.join()
 say(front())
-"""
+""".replace("GATE", str(tmp_path / "gate"))
     with Screen(host(code)) as screen:
         screen.see("first")
         screen.see("second")
