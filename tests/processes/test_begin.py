@@ -261,6 +261,7 @@ def test_warden_stopped_at_the_start_does_not_hold_a_stop(
 
     assert (None, False, False) == (outcome.pid, outcome.exited, outcome.empty_proven)
     assert "its warden and the launcher do not answer; somebody may have stopped them" == outcome.survivors[0].reason
+    assert "could not be ended: pid not known" == owner.activities[0].record().detail
     os.kill(warden, signal.SIGCONT)
     assert ends(pid)
 

@@ -22,7 +22,7 @@ from turnctl.processes.signames import name_of
 from turnctl.processes.sizes import parse_size
 from turnctl.processes.table import is_readable
 from turnctl.processes.terminal import Terminal
-from turnctl.records.process import Completed, ProcessOutcome
+from turnctl.records.process import Completed, ProcessOutcome, pid_words
 from turnctl.records.stops import StopRecord
 from turnctl.records.words import who
 from turnctl.turns import Turn
@@ -248,7 +248,7 @@ class Execution:
             for note in process.notes:  # why there is none
                 self._say(note)
         for survivor in process.survivors if process is not None else ():
-            self._say(f"still there: {survivor.name} {survivor.pid}: {survivor.reason}")
+            self._say(f"still there: {survivor.name} {pid_words(survivor.pid)}: {survivor.reason}")
         if process is not None and not is_readable():
             self._say("the processes of this machine cannot be seen here: only the command's own group was ended")
         return ending

@@ -12,7 +12,7 @@ from turnctl.processes.consumers import Consumers
 from turnctl.processes.signames import name_of
 from turnctl.processes.spec import Spec
 from turnctl.processes.tree import Reached
-from turnctl.records.process import STRENGTHS, LeftoversFate, ProcessOutcome, SignalSent, Survivor
+from turnctl.records.process import STRENGTHS, LeftoversFate, ProcessOutcome, SignalSent, Survivor, pid_words
 
 if TYPE_CHECKING:
     from turnctl.processes.custody import Custody
@@ -99,7 +99,7 @@ class Account:
         """How the activity ended, and in words. What was killed by a stop is cancelled, never failed."""
         status = status_words(returncode)
         if self.survivors:
-            pids = ", ".join(str(survivor.pid) for survivor in self.survivors)
+            pids = ", ".join(pid_words(survivor.pid) for survivor in self.survivors)
             return "abandoned", f"could not be ended: pid {pids}"
         if self.stopped:
             return "cancelled", f"stopped: {status}"

@@ -1,8 +1,7 @@
 """What is wanted of a command that runs: whether it is to be ended, by when, and when to look again.
 
 Read by the loop that supervises it, each time anew. Three ask: the owner's stop, those who hold the command, and its
-own grace. Nothing here blocks, or changes anything but what a
-warden is told ahead.
+own grace. Nothing here blocks, or changes anything but what a warden is told ahead.
 """
 
 from __future__ import annotations

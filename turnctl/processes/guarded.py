@@ -1,4 +1,4 @@
-"""A command under a warden: containment ``complete``, with the kernel's word that nothing is left.
+"""A command under a warden, alone or with a namespace or a control group: the kernel says when nothing is left.
 
 The decisions stay here, with the loop: a stop, a timeout and who asked for less grace are told to the warden as they
 come. It carries them out, and tells what it did. It has orders for the case that this process cannot tell it anything:

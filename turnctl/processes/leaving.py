@@ -29,7 +29,7 @@ from turnctl.processes.ladder import DRAIN_S
 if TYPE_CHECKING:
     from turnctl.processes.supervise import Supervision
 
-__all__ = ["GRACE_S", "enter", "everybody", "leave"]
+__all__ = ["GRACE_S", "enter", "everybody", "held", "leave"]
 
 #: what a command has at most to end by itself when the program ends
 GRACE_S = 2.0
@@ -62,6 +62,16 @@ def leave(supervision: Supervision) -> None:
 def everybody() -> list[Supervision]:
     """Those that are there now."""
     return [one for one in list(_there) if not one.is_foreign]
+
+
+def held() -> dict[int, Supervision]:
+    """Those whose main process has a pid that is known, by it."""
+    found = {}
+    for one in everybody():
+        custody = one._custody
+        if custody is not None and custody.pid is not None:
+            found[custody.pid] = one
+    return found
 
 
 def end_all() -> None:

@@ -17,6 +17,7 @@ May block: opening it, for the answer of the warden; ending it, as for a command
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Callable, Iterable
 from time import monotonic
@@ -334,8 +335,6 @@ def open_scope(
         sparing = Sparing(spec, here, entry)
     except BaseException:
         if fd is not None:
-            import os
-
             os.close(fd)
         raise
     if guarded is not None:
@@ -356,8 +355,8 @@ def _spared(given: Any) -> Entry:
 
 def _guarded(pid: int) -> Guarded | None:
     """The custody of a command with a warden whose main process has that pid."""
-    for one in list(leaving._there):
-        custody = one._custody
-        if isinstance(custody, Guarded) and custody.pid == pid and not custody.has_ended and not one.is_foreign:
-            return custody if custody.held_by in ("warden", "cgroup") else None
+    one = leaving.held().get(pid)
+    custody = None if one is None else one._custody
+    if isinstance(custody, Guarded) and not custody.has_ended and custody.held_by in ("warden", "cgroup"):
+        return custody
     return None

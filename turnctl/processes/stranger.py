@@ -195,7 +195,7 @@ def _refuse_gone(given: Any, entry: Entry | None, pid: int, what: str) -> None:
 def _refuse_ours(entry: Entry, what: str, *, held_too: bool) -> None:
     if entry.comm.startswith(_HELPERS) or entry.pid in helpers:
         raise BadArgument(f"{what}: process {entry.pid} is a helper of turnctl")
-    held = {one._custody.pid: one for one in list(leaving._there) if one._custody is not None}
+    held = leaving.held()
     above: Entry | None = None if held_too else entry
     for _ in range(10_000):
         if above is None or above.pid <= 1:
@@ -221,7 +221,7 @@ def _named(entry: Entry) -> str:
 
 def not_ours() -> tuple[str, ...]:
     """The living children of this program that no turn has, in words. Reads the process table once; never blocks."""
-    held = {one._custody.pid for one in list(leaving._there) if one._custody is not None} | helpers
+    held = leaving.held().keys() | helpers
     me = os.getpid()
     return tuple(
         f"process {entry.pid} ({entry.name})"

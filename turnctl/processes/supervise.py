@@ -38,7 +38,7 @@ from turnctl.processes.spec import Spec
 from turnctl.processes.tee import Tee
 from turnctl.processes.tree import is_still
 from turnctl.processes.undisturbed import Undisturbed
-from turnctl.records.process import ProcessOutcome
+from turnctl.records.process import ProcessOutcome, pid_words
 from turnctl.tokens.activities import Owner
 from turnctl.tokens.threads import needing_threads
 from turnctl.waiting.attention import is_main
@@ -387,7 +387,7 @@ class Supervision(Closing):
             there = [(one.entry.pid, one.entry.name) for one in self._there if is_still(one.entry)]
         else:
             there = [] if custody is None else [(custody.pid or 0, self.name)]
-        return (*(f"process {pid} ({name})" for pid, name in there), *self._consumers.alive())
+        return (*(f"process {pid_words(pid)} ({name})" for pid, name in there), *self._consumers.alive())
 
     def outcome(self) -> ProcessOutcome | None:
         """What is known of the command; None if it was never started."""

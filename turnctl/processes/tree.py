@@ -120,9 +120,6 @@ class Tree:
                 count += 1
         return count
 
-    def was_killed(self, identity: Identity) -> bool:
-        return identity in self._killed
-
     # -- waiting ---------------------------------------------------------------------------------------------
 
     def hold(self, members: Iterable[Entry]) -> None:

@@ -17,6 +17,7 @@ __all__ = [
     "ProcessOutcome",
     "SignalSent",
     "Survivor",
+    "pid_words",
 ]
 
 Containment = Literal["atomic", "complete", "best-effort"]
@@ -30,6 +31,11 @@ STRENGTHS: dict[Holder, Containment] = {
     "warden": "complete",
     "group": "best-effort",
 }
+
+
+def pid_words(pid: int) -> str:
+    """A pid for people; 0 is one that is not known."""
+    return str(pid) if pid else "not known"
 
 
 def _plain(_: object, __: object, value: Any) -> Any:
@@ -56,7 +62,8 @@ class Escapes:
     """How many of the processes that were found when a command was being ended had escaped which net.
 
     ``group``: they were not in the group of the main process, so a signal to that misses them. ``session``: nor in its
-    session. ``parent``: they had lost their parent, so a walk down from the main process misses them.
+    session (not counted where it was not known which that is). ``parent``: they had lost their parent, so a walk down
+    from the main process misses them.
     """
 
     group: int
@@ -70,7 +77,10 @@ class Escapes:
 
 @attrs.frozen
 class Survivor:
-    """A process of the command that was still there, and why it could not be ended, as far as known."""
+    """A process of the command that was still there, and why it could not be ended, as far as known.
+
+    ``pid`` and ``started_at`` are 0 where they are not known.
+    """
 
     pid: int
     started_at: float
