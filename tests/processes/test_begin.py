@@ -244,6 +244,18 @@ def stopping(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     processes.shutdown()
 
 
+def test_stop_rouses_a_warden_that_stopped_at_the_start(owner: FakeTurn, gate: Gate, stopping: None) -> None:
+    """A stop while the command is being started has its warden continued, which then asks it to end as ever."""
+    tag = nap()
+    call = Background(lambda: run(owner, f"echo $$ > {gate}; exec {tag}", shell=True, on_stop="return"))
+    gate.wait()
+    owner.stop(5.0)
+    outcome = call.result().outcome
+
+    assert (-signal.SIGTERM, True) == (outcome.returncode, outcome.empty_proven)
+    assert [] == alive(tag)
+
+
 def test_warden_stopped_at_the_start_does_not_hold_a_stop(
     owner: FakeTurn, gate: Gate, monkeypatch: pytest.MonkeyPatch, stopping: None
 ) -> None:

@@ -49,9 +49,13 @@ _failing_at = os.environ.get("TURNCTL_FAILPOINT", "")
 
 def failpoint(name: str) -> None:
     """Be killed or stopped here, if a test asked for that."""
-    if _failing_at and name == _failing_at.partition(":")[0]:
-        os.kill(os.getpid(), SIGSTOP if _failing_at.endswith(":stop") else SIGKILL)
-        os._exit(137)  # the first process of a namespace, whom its own signals do not reach
+    if not _failing_at or name != _failing_at.partition(":")[0]:
+        return
+    if _failing_at.endswith(":stop"):
+        os.kill(os.getpid(), SIGSTOP)
+        return
+    os.kill(os.getpid(), SIGKILL)
+    os._exit(137)  # the first process of a namespace, whom its own signals do not reach
 
 
 def prctl(option: int, *args: int) -> int:
