@@ -1,7 +1,7 @@
 """Runs the gauntlet and prints its table: ``python tests/gauntlet [--rivals] [--user UID] [-j N] ...``.
 
 Every kind is run under each supervisor and stopped in each mode; counted is who is left, from outside. Ends with 1
-where turnctl has left anything.
+where turnctl has left anything, or one of its runs did not start.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from kinds import KINDS, Maker, Missing
 from runs import MODES, Result, run
 from supervisors import ALL, OURS, RIVALS, Interpreter, interpreter_for, namespace_refusal
+from tables import by_kind, by_supervisor
 
 
 def _read_arguments() -> argparse.Namespace:
@@ -86,31 +87,12 @@ def main() -> int:
 
 
 def _show(results: list[Result], names: list[str], modes: list[str], kinds: list[str], *, each: bool) -> None:
-    if each:
-        for mode in modes:
-            print(f"\n| {mode} | " + " | ".join(names) + " |\n|---" + "|---" * len(names) + "|")
-            for kind in kinds:
-                cells = []
-                for name in names:
-                    found = [one for one in results if (one.kind, one.supervisor, one.mode) == (kind, name, mode)]
-                    cells.append(_cell(found[0]) if found else "-")
-                print(f"| {kind} | " + " | ".join(cells) + " |")
-    print("\n| supervisor | " + " | ".join(modes) + " | zombies in |\n|---" + "|---" * (len(modes) + 1) + "|")
-    for name in names:
-        cells = []
-        for mode in modes:
-            runs = [one for one in results if (one.supervisor, one.mode) == (name, mode) and not one.error]
-            cells.append(f"{sum(bool(one.survivors) for one in runs)} of {len(runs)}")
-        of_it = [one for one in results if one.supervisor == name]
-        zombies = sum(bool(one.zombies) for one in of_it)
-        failed = sum(bool(one.error) for one in of_it)
-        print(f"| {name} | " + " | ".join(cells) + f" | {zombies}{f' ({failed} not run)' if failed else ''} |")
-
-
-def _cell(result: Result) -> str:
-    if result.error:
-        return "not run"
-    return f"{result.survivors}{' z' * bool(result.zombies)}{' running' * result.is_running}"
+    for mode in modes if each else ():
+        print("", *by_kind(results, names, mode, kinds), sep="\n")
+    print("", *by_supervisor(results, names, modes), sep="\n")
+    for one in results:
+        if one.error:
+            print(f"not run: {one}")
 
 
 if __name__ == "__main__":

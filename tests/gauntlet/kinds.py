@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -304,9 +305,10 @@ class Missing(Exception):
 
 
 class Maker:
-    """Gives the commands of kinds; a context manager, since one is compiled."""
+    """Gives the commands of kinds, to any thread; a context manager, since one is compiled."""
 
     def __init__(self) -> None:
+        self._compiling = threading.Lock()
         self._folder = tempfile.TemporaryDirectory(prefix="turnctl-gauntlet-")
         os.chmod(self._folder.name, 0o755)
 
@@ -322,11 +324,10 @@ class Maker:
 
     def _hop(self) -> str:
         program = Path(self._folder.name, "hop")
-        if not program.exists():
-            made = Path(self._folder.name, f"hop.{os.getpid()}")
-            source = ["gcc", "-x", "c", "-O1", "-o", str(made), "-"]
-            subprocess.run(source, input=_HOP.encode(), check=True, capture_output=True)
-            made.rename(program)
+        with self._compiling:  # runs beside each other want it at the same time
+            if not program.exists():
+                source = ["gcc", "-x", "c", "-O1", "-o", str(program), "-"]
+                subprocess.run(source, input=_HOP.encode(), check=True, capture_output=True)
         return str(program)
 
     def __enter__(self) -> Self:

@@ -15,7 +15,7 @@ import time
 from typing import NamedTuple
 
 from census import Census
-from kinds import KINDS, MOVING_S, Maker
+from kinds import KINDS, MOVING_S, Kind, Maker
 from launch import clean_environment
 from supervisors import ALL, GRACE_S, Interpreter
 
@@ -25,13 +25,16 @@ LEFT_S = 1.0 + 2.0
 #: the own limit of time, and the one that is never reached
 LIMIT_S, NEVER_S = 1.5, 50.0
 _SIGNALS = {"term": signal.SIGTERM, "int": signal.SIGINT, "kill": signal.SIGKILL}
-_STANDS_S = 20.0
+_STANDS_S, _ALL_SEEN_S = 20.0, 5.0
 _LOOK_S = 0.05
 _OWN = Interpreter()
 
 
 class Result(NamedTuple):
-    """Of one run: who stood before, who was left; ``seconds`` is from the stop until nobody was, or to the count."""
+    """Of one run: who stood before, who was left; ``seconds`` is from the stop until nobody was, or to the count.
+
+    With an ``error`` it did not start, or was not counted: then nothing is known of it, least of all that it is clean.
+    """
 
     kind: str
     supervisor: str
@@ -84,7 +87,7 @@ def run(
             **user,
         ) as process:
             try:
-                error, stood = _await_standing(process, census, KINDS[kind].least)
+                error, stood = _await_standing(process, census, KINDS[kind])
                 if not error:
                     return _stop_and_count(process, census, Result(kind, supervisor, mode, stood), limit, left_s)
             finally:
@@ -95,22 +98,23 @@ def run(
     return Result(kind, supervisor, mode, error=error)
 
 
-def _await_standing(process: subprocess.Popen[bytes], census: Census, least: int) -> tuple[str, int]:
+def _await_standing(process: subprocess.Popen[bytes], census: Census, kind: Kind) -> tuple[str, int]:
     """Wait until the kind has said that it is ready and all of it is seen; what went wrong, and how many there are."""
     assert process.stdout is not None
     if not select.select([process.stdout], [], [], _STANDS_S)[0]:
         return "it never was ready", 0
     if not os.read(process.stdout.fileno(), 4096):
         return f"it was over before it was ready (status {process.wait()})", 0
-    give_up_at = time.monotonic() + 5.0
+    give_up_at = time.monotonic() + _ALL_SEEN_S
     while True:
+        is_over = process.poll() is not None  # one that ends by itself may be
         living, _ = census.look(but=process.pid)
         census.look_above()
-        if len(living) >= least:
+        if len(living) >= kind.least or is_over:
             return "", len(living)
-        if process.poll() is not None or time.monotonic() > give_up_at:
-            # one that ends by itself may be over by now; and pids that change are not all seen
-            return "", len(living)
+        if time.monotonic() > give_up_at:
+            # of pids that change not all are seen
+            return "" if kind.is_moving else f"only {len(living)} of its {kind.least} processes ever stood", len(living)
         time.sleep(0.01)
 
 

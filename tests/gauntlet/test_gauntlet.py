@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -18,7 +20,8 @@ from kinds import KINDS, Maker, Missing
 from runs import MODES, Result, run
 from shapes import shape
 from standins import until
-from supervisors import ALL, OURS, Interpreter, interpreter_for, namespace_refusal
+from supervisors import ALL, OURS, Interpreter, Supervisor, interpreter_for, namespace_refusal
+from tables import by_kind, by_supervisor
 from warding import tag
 
 pytestmark = [
@@ -170,6 +173,52 @@ def test_dead_first_thread_is_no_end() -> None:
         assert [] == alive(mark)
         assert [process.pid] == [pid for pid, _ in census.look()[0]]
         process.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("exit 3", "it was over before it was ready (status 3)"),
+        ("echo ready; exec sleep 60", "only 0 of its 2 processes ever stood"),
+    ],
+)
+def test_what_did_not_start_is_no_success(line: str, error: str, maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of which nobody stood is told as one that was not run, although nobody is left of it."""
+    monkeypatch.setattr("runs._ALL_SEEN_S", 0.05)
+    monkeypatch.setitem(ALL, "another", Supervisor(lambda *_: ["sh", "-c", line]))
+    found = run(maker, "child", "another", "kill")
+
+    assert (error, 0, False) == (found.error, found.survivors, found.is_clean)
+    assert ["not run"] == [
+        cell.strip() for cell in by_kind([found], ["another"], "kill", ["child"])[-1].split("|")[2:3]
+    ]
+
+
+def test_table_counts_what_was_not_run_apart() -> None:
+    """It is neither among those of which something was left nor among those that it is out of."""
+    found = [
+        Result("one", "another", "kill", survivors=2, zombies=1),
+        Result("two", "another", "kill"),
+        Result("three", "another", "kill", error="it never was ready"),
+    ]
+
+    assert "| another | 1 of 2 (1 not run) | 1 |" == by_supervisor(found, ["another"], ["kill"])[-1]
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="compiles a program")
+def test_runs_beside_each_other_share_a_program() -> None:
+    """Several of the same kind that begin at one time all find the program that has to be compiled for it."""
+    gate = threading.Barrier(4)
+
+    def command(maker: Maker) -> str:
+        gate.wait()
+        return maker.command("tight hopper", tag(), sys.executable)[-1]
+
+    with Maker() as fresh, ThreadPoolExecutor(4) as pool:
+        programs = list(pool.map(command, [fresh] * 4))
+
+        assert 1 == len(set(programs))
+        assert os.access(programs[0], os.X_OK)
 
 
 def test_every_rival_has_its_way_told() -> None:
