@@ -6,20 +6,23 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import FakeTurn, Gate, alive, nap, python
-from standins import Background, until
+from standins import BOUND, Background, until
 from warding import ends, parent_of
 
 from turnctl import processes
-from turnctl.errors import BadArgument, ContainmentUnavailable
-from turnctl.processes import begin, launch
+from turnctl.errors import BadArgument, CancelledError, ContainmentUnavailable
+from turnctl.processes import begin, launch, link, upkeep
 from turnctl.processes.command import popen, run
 from turnctl.processes.levels import capabilities
+from turnctl.processes.upkeep import Launcher
 
 pytestmark = pytest.mark.usefixtures("wardens")
 
@@ -276,6 +279,72 @@ def test_warden_stopped_at_the_start_does_not_hold_a_stop(
     assert "could not be ended: pid not known" == owner.activities[0].record().detail
     os.kill(warden, signal.SIGCONT)
     assert ends(pid)
+
+
+@pytest.fixture
+def deaf(owner: FakeTurn, monkeypatch: pytest.MonkeyPatch) -> Iterator[Launcher]:
+    """A launcher that somebody has stopped, with so many requests waiting that it has room for no other."""
+    run(owner, ["true"])
+    launcher = upkeep._current["session"]
+    launcher._close_warm()
+    launcher._warm.clear()
+    monkeypatch.setattr(begin, "_refused", None)
+    os.kill(launcher.pid, signal.SIGSTOP)
+    try:
+        while True:
+            link.send(launcher.control, ("nothing",))
+    except BlockingIOError:
+        pass
+    yield launcher
+    monkeypatch.undo()
+    os.kill(launcher.pid, signal.SIGCONT)
+    processes.shutdown()
+
+
+def test_stopped_launcher_without_room_is_continued(owner: FakeTurn, deaf: Launcher) -> None:
+    """Who finds no room for a request has the launcher go on, and gets its command as ever."""
+    outcome = run(owner, ["true"]).outcome
+
+    assert (0, "complete", True) == (outcome.returncode, outcome.containment, outcome.empty_proven)
+
+
+def test_launcher_without_room_is_waited_for_so_long(
+    owner: FakeTurn, deaf: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where that does not help the wait ends, and what is had instead says why; what must be proved is refused."""
+    monkeypatch.setattr(upkeep, "TAKES_S", 0.1)
+    monkeypatch.setattr(Launcher, "_continue", lambda _: None)
+    why = f"the launcher (process {deaf.pid}) has taken no request for 0.1 s"
+    with pytest.raises(ContainmentUnavailable) as caught:
+        run(owner, ["true"], require="complete")
+    begin._refused = None
+    outcome = run(owner, ["true"]).outcome
+
+    assert why in str(caught.value)
+    assert ("best-effort", 0) == (outcome.containment, outcome.returncode)
+    assert outcome.notes[0].startswith(f"containment is best-effort: {why}")
+
+
+def test_stop_while_a_launcher_has_no_room(
+    owner: FakeTurn, deaf: Launcher, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A stop ends that wait at once: nothing was started, and the command is told as stopped before."""
+    waiting = threading.Event()
+    monkeypatch.setattr(Launcher, "_continue", lambda _: waiting.set())
+    call = Background(lambda: run(owner, ["touch", tmp_path / "file"]))
+    assert waiting.wait(BOUND)
+    began = time.monotonic()
+    owner.stop(60.0)
+    with pytest.raises(CancelledError):
+        call.result()
+
+    assert time.monotonic() - began < 1
+    record = owner.activities[-1].record()
+    assert ("cancelled", "stopped before it was started") == (record.state, record.detail)
+    monkeypatch.undo()
+    os.kill(deaf.pid, signal.SIGCONT)
+    run(FakeTurn(), ["true"])
+    assert not (tmp_path / "file").exists()
 
 
 # -- what was chosen, or required -------------------------------------------------------------------------------------

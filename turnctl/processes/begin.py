@@ -53,7 +53,8 @@ def begin(
 ) -> Custody:
     """Start it. Raises what ``subprocess.Popen`` raises, and ``ContainmentUnavailable``; then nothing was started.
 
-    Blocks until it has been loaded, which a hung file system can delay; with a warden ``patience`` ends that.
+    Nor was anything after ``StopWanted``: then a stop came while the launcher took no request. Blocks until it has been
+    loaded, which a hung file system can delay; with a warden ``patience`` ends that.
     """
     job = _job_of(spec, wake)
     try:

@@ -1,19 +1,21 @@
 """What is wanted of a command that runs: whether it is to be ended, by when, and when to look again.
 
 Read by the loop that supervises it, each time anew. Three ask: the owner's stop, those who hold the command, and its
-own grace. Nothing here blocks, or changes anything but what a warden is told ahead.
+own grace. Nothing here blocks, or changes anything but what a warden is told ahead and the entry of a command that
+is refused.
 """
 
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
+from turnctl.errors import TurnOver
 from turnctl.processes.drive import Driven
 from turnctl.processes.foresight import Foresight, foresee
 from turnctl.processes.ladder import DRAIN_S
 from turnctl.processes.spec import Spec
-from turnctl.tokens.activities import Owner
+from turnctl.tokens.activities import Activity, Owner
 
 if TYPE_CHECKING:
     from turnctl.processes.custody import Custody
@@ -23,6 +25,8 @@ __all__ = ["Demanded"]
 
 class Demanded(Driven):
     """The side of a supervised command that reads what others want of it."""
+
+    _activity: Activity
 
     def __init__(self, spec: Spec, owner: Owner) -> None:
         super().__init__()
@@ -63,6 +67,12 @@ class Demanded(Driven):
             return self._sooner(), None
         self._asked_at = self._asked_at or monotonic()
         return None, self._kill_at() + DRAIN_S
+
+    def _refuse(self) -> NoReturn:
+        """Raise for a stop that came before anything was started."""
+        self._activity.close("cancelled", "stopped before it was started")
+        self._owner.check()
+        raise TurnOver("the turn has ended, so the command was not started", turn_id=self._owner.turn_id)
 
     def _on_bell(self) -> None:
         """Something about the owner's stop has changed. Runs on the owner's bridge thread."""

@@ -43,15 +43,16 @@ def start(request: Request, patience: Patience | None = None) -> Warded:
     """Start a command under a warden. Blocks until it is loaded, or ``patience`` has come to an end.
 
     Raises what ``subprocess.Popen`` raises, with the right file name, where it cannot be started; ``Unavailable``
-    where there can be no launcher. With ``pid`` None it is not known whether it was started: its warden was killed at
-    that very moment, and ``read`` tells what became of it, or has not answered yet. Thread-safe; not a checkpoint.
+    where there can be no launcher, or it takes no request; ``StopWanted`` if a stop came while it took none. With
+    ``pid`` None it is not known whether it was started: its warden was killed at that very moment, and ``read`` tells
+    what became of it, or has not answered yet. Thread-safe; not a checkpoint.
     """
     for _ in range(_TRIES):
         moment = take()
         launcher = fitting(kind_of(request), moment)
         body, fds, opened = compose(request, moment, launcher.moment)
         try:
-            warded = _ask(launcher, body, fds)
+            warded = _ask(launcher, body, fds, patience)
         finally:
             if opened >= 0:
                 os.close(opened)
@@ -79,7 +80,7 @@ def start(request: Request, patience: Patience | None = None) -> Warded:
                               "something on this machine ends them")  # fmt: skip
 
 
-def _ask(launcher: Launcher, body: dict[str, Any], fds: tuple[int, ...]) -> Warded | None:
+def _ask(launcher: Launcher, body: dict[str, Any], fds: tuple[int, ...], patience: Patience | None) -> Warded | None:
     """Send the request; None if it certainly was not begun."""
     sock, ward, end = launcher.warden()
     number = body["number"] = next(_numbers)
@@ -87,7 +88,7 @@ def _ask(launcher: Launcher, body: dict[str, Any], fds: tuple[int, ...]) -> Ward
         link.send(sock, ("run", body), fds)
         points.reach("processes.launch.composed")
         if end is not None:
-            launcher.ask(ward, end)
+            launcher.ask(ward, end, patience)
         points.reach("processes.launch.asked")
     except link.Broken:
         sock.close()

@@ -129,7 +129,6 @@ class Movable(Demanded):
     """The side of a supervised command that can change its owner."""
 
     kind = "process"
-    _activity: Activity
     _unwatch: Callable[[], object]
 
     def __init__(self, spec: Spec, owner: Owner) -> None:

@@ -11,9 +11,13 @@ from collections.abc import Callable
 from time import monotonic
 from typing import NamedTuple
 
-__all__ = ["Patience"]
+__all__ = ["Patience", "StopWanted"]
 
 _LONGEST_MS = 2**30  # what fits into an int of C; afterwards it is asked again
+
+
+class StopWanted(Exception):
+    """A stop came before anything was asked for: nothing was started."""
 
 
 class Patience(NamedTuple):
@@ -46,3 +50,16 @@ class Patience(NamedTuple):
                 self.clear()
             if any(fd != self.fd for fd, _ in ready):
                 return True
+
+    def wait_unless_stopped(self, poll: select.poll, until: float) -> None:
+        """Block in ``poll`` until something came, or the time ``until``. Raises ``StopWanted`` if a stop is wanted."""
+        while True:
+            again, over = self.next_at()
+            if over is not None:
+                raise StopWanted
+            at = until if again is None else min(until, again)
+            ready = poll.poll(max(0, int((at - monotonic()) * 1000) + 1))
+            if any(fd == self.fd for fd, _ in ready):
+                self.clear()
+            if any(fd != self.fd for fd, _ in ready) or monotonic() >= until:
+                return

@@ -21,7 +21,6 @@ from collections.abc import Callable
 from time import monotonic
 
 from turnctl import points
-from turnctl.errors import TurnOver
 from turnctl.processes import leaving
 from turnctl.processes.account import Account
 from turnctl.processes.begin import begin
@@ -30,7 +29,7 @@ from turnctl.processes.consumers import Consumers
 from turnctl.processes.custody import Custody, Found
 from turnctl.processes.leader import reap_abandoned
 from turnctl.processes.output import Pump, Sink, Source
-from turnctl.processes.patience import Patience
+from turnctl.processes.patience import Patience, StopWanted
 from turnctl.processes.pipes import Pipes
 from turnctl.processes.pty import Pty
 from turnctl.processes.spawn import name_a_line
@@ -141,7 +140,8 @@ class Supervision(Closing):
             with needing_threads(self.name):
                 self._unwatch = self._owner.watch(self._on_bell)
             quiet.let_in()  # a signal that has come by now counts before the start
-            self._refuse_if_stopped()
+            if self._is_stop_wanted():
+                self._refuse()
             with needing_threads(self.name):
                 self._consumers.begin(self.wake)
             pipes = Pipes(self.spec)
@@ -165,13 +165,10 @@ class Supervision(Closing):
 
     def _hold(self, pipes: Pipes, wakeup: Wakeup) -> Custody:
         patience = Patience(wakeup.fd, wakeup.clear, self._start_is_over_at)
-        return begin(self.spec, self.account, pipes, wakeup.ring, self.grace_s, self._foresee(), patience)
-
-    def _refuse_if_stopped(self) -> None:
-        if self._is_stop_wanted():
-            self._activity.close("cancelled", "stopped before it was started")
-            self._owner.check()
-            raise TurnOver("the turn has ended, so the command was not started", turn_id=self._owner.turn_id)
+        try:
+            return begin(self.spec, self.account, pipes, wakeup.ring, self.grace_s, self._foresee(), patience)
+        except StopWanted:
+            self._refuse()
 
     def _close_unstarted(self, error: BaseException) -> None:
         self.phase = "over"

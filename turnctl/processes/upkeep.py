@@ -8,7 +8,8 @@ Invariants
   U2  In a forked child nothing here is used, and its copies are closed at once: they are the parent's.
   U3  A warm warden is in the list or in one hand. One that said anything since it was put there is not used.
 
-Lock: ``_starting``, for the start of a launcher alone. May block: ``fitting``, for that start, at most ``READY_S``.
+Lock: ``_starting``, for the start of a launcher alone. May block: ``fitting``, for that start, at most ``READY_S``, and
+``Launcher.ask``.
 Safe in every thread; not in a signal handler.
 Not promised: a host that is copied by a fork in C, without Python's hooks, leaves sockets open in the copy; the pidfd
 still tells of the host's death, but not of its exec.
@@ -22,9 +23,10 @@ import select
 import signal
 import sys
 import threading
-from errno import EINVAL
+from errno import EAGAIN, EINVAL
 from functools import lru_cache
 from itertools import count
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from turnctl.processes import link
@@ -34,6 +36,8 @@ from turnctl.processes.moment import Moment, take
 if TYPE_CHECKING:
     import _socket
 
+    from turnctl.processes.patience import Patience
+
 __all__ = ["Launcher", "Unavailable", "fitting", "refusal", "shutdown"]
 
 Kind = Literal["session", "group"]
@@ -42,6 +46,8 @@ Kind = Literal["session", "group"]
 MOST_WARM = 8
 #: how long a launcher may take to be there
 READY_S = 10.0
+#: how long it may take no request, when hundreds of them wait; then somebody has stopped it
+TAKES_S = 10.0
 _TRIES = 5
 #: how long ``shutdown`` waits for a launcher that is our child
 _REAPING_MS = 1000
@@ -94,17 +100,31 @@ class Launcher:
         sock, end = link.pair()
         return sock, next(self._numbers), end
 
-    def ask(self, ward: int, end: _socket.socket) -> None:
-        """Have a warden forked for that end. Raises ``Broken`` if there is no launcher any more."""
-        message = ("warden", ward)
+    def ask(self, ward: int, end: _socket.socket, patience: Patience | None = None) -> None:
+        """Have a warden forked for that end. Blocks for ``TAKES_S`` at most, until it has room for the request.
+
+        Raises ``Broken`` if there is no launcher any more, ``Unavailable`` if it has no room, although it was
+        continued, and ``StopWanted``, for ``patience``. In each case the request has not left this program.
+        """
         ready = select.poll()
         ready.register(self.control.fileno(), select.POLLOUT)
+        if patience is not None:
+            ready.register(patience.fd, select.POLLIN)
+        until = monotonic() + TAKES_S
         while True:
             try:
-                link.send(self.control, message, (end.fileno(),))
+                link.send(self.control, ("warden", ward), (end.fileno(),))
                 return
             except BlockingIOError:
-                ready.poll()
+                if monotonic() >= until:
+                    break
+            self._continue()
+            if patience is None:
+                ready.poll(int(TAKES_S * 1000))
+            else:
+                patience.wait_unless_stopped(ready, until)
+        raise Unavailable(EAGAIN, f"the launcher (process {self.pid}) has taken no request for {TAKES_S:g} s, and "
+                                  "was told to go on; if it is ended, another one is started")  # fmt: skip
 
     def rouse(self, ward: int) -> None:
         """Have that warden continued, if somebody stopped it. Does not wait."""
