@@ -127,9 +127,13 @@ def give_out(number):
 def stranger(number):
     'A process of ours, no part of any command, that has this number; it notes each signal that it is sent.'
     out, there = os.pipe()
-    give_out(number)
-    pid = os.fork()
+    for _ in range(50):  # others fork as well, and one that is gone again may have had the number in between
+        give_out(number)
+        pid = os.fork()
+        if pid == 0 or pid == number: break
+        os.kill(pid, 9); os.waitpid(pid, 0)
     if pid == 0:
+        if os.getpid() != number: signal.pause()
         os.setpgid(0, 0)
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         os.write(there, b"on")
@@ -153,12 +157,12 @@ said = {}
 
 # 1 a leftover that has ended, reaped, and whose number somebody else has
 with turnctl.turn(grace="100ms") as turn:
-    line = "sleep 60 & echo $!; wait $!; echo ended; sleep 60 & wait"
+    line = "sleep 60 & echo $!; wait $!; echo ended; sleep 60 & echo on; wait"
     process = turn.popen(line, shell=True, text=True, containment=containment)
     lines = iter(process)
     number = int(next(lines))
     os.kill(number, 15)
-    next(lines)
+    next(lines); next(lines)  # the next one has its number
     until(lambda: not os.path.exists(f"/proc/{number}"))
     end = stranger(number)
 said["member"] = end()

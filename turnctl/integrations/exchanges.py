@@ -1,0 +1,233 @@
+"""One request of a turn and its response: whose stop it obeys, how far it came, and what the report says of it.
+
+An exchange is begun by the adapter of a client, and is an activity of the turn before anything is sent. While the
+client works on it, on whatever thread, it is *served*: what blocks on the network down there finds it in a context
+variable, and needs no argument for it.
+
+Invariants
+  X1  The stop is looked at before an exchange begins: what was stopped sends nothing, and is not even looked up.
+  X2  A connection is cut only while it is held for this exchange. ``hold`` gives the chance, ``release`` and the cut
+      take it; ``list.pop`` is atomic, so it is one of the two. ``release`` returns when a cut that was under way is
+      done, so a connection that has gone back to its pool is never cut.
+  X3  The activity is closed once, with how far it came. Bytes that were handed to the kernel are called sent, never
+      received by the server; what a server did with them is called unknown.
+
+Who cuts: the bridge thread of the turn, for a response that lies open between two reads (``watch``), and the end of
+the turn. Who is blocked in a read is not cut: it wakes by itself (``integrations.wires``) and closes what is its own.
+
+May block: ``release``, for the length of one system call. Not promised: that a thread which is no work of the turn and
+reads on when the turn is over without a stop is woken, where the connection is shared (HTTP/2).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from turnctl import points
+from turnctl.errors import CancelledError, TurnOver
+from turnctl.tokens import registry
+from turnctl.tokens.activities import Activity
+from turnctl.tokens.current import current_token
+from turnctl.tokens.event import TurnEvent
+
+if TYPE_CHECKING:
+    from turnctl.tokens.token import CancelToken
+    from turnctl.tokens.turn import TurnCore
+
+__all__ = ["Exchange", "begin", "name_of_request", "served", "serving"]
+
+#: what the client on this thread is working on; None outside of turns, and for clients that were not asked to be
+served: ContextVar[Exchange | None] = ContextVar("turnctl_exchange", default=None)
+
+_UNDER_WAY_S = 1.0  # more than a cut takes
+
+
+def begin(name: str) -> Exchange | None:
+    """Begin an exchange for the current turn; None where there is none, or it is over and was not stopped.
+
+    A checkpoint: raises ``CancelledError`` once the turn was stopped. Never blocks but in a paused turn. ``name`` is
+    for people (``name_of_request``).
+    """
+    token = current_token()
+    if token is None:
+        return None
+    token.check()  # X1
+    if token.retired:
+        return None  # what was left running by a turn that ended well obeys nothing any more
+    return Exchange(registry.enclosing(token), token, name)
+
+
+def name_of_request(method: str, url: str) -> str:
+    """What a report calls a request: its method and where it goes, without user, password, query and fragment."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{method} {parts.scheme}://{host}{parts.path}"
+
+
+@contextmanager
+def serving(exchange: Exchange | None) -> Iterator[None]:
+    """Have what blocks on this thread obey ``exchange`` for the length of the ``with``."""
+    mark = served.set(exchange)
+    try:
+        yield
+    finally:
+        served.reset(mark)
+
+
+class Exchange:
+    """One request and its response, owned by a turn (``tokens.activities.Owned``) or by a token alone."""
+
+    kind = "http"
+
+    __slots__ = (
+        "_carrier",
+        "_chance",
+        "_cut_done",
+        "_is_over",
+        "_unwatch",
+        "activity",
+        "name",
+        "received",
+        "sent",
+        "stage",
+        "token",
+        "turn",
+    )
+
+    def __init__(self, turn: TurnCore | None, token: CancelToken, name: str) -> None:
+        self.turn = turn
+        self.token = token
+        self.name = name
+        #: what it is doing, as a report would say it: "waiting for a connection", "waiting for the response"
+        self.stage = "waiting for a connection"
+        #: bytes handed to the kernel for it, and read from the kernel; None where the connection is shared
+        self.sent: int | None = 0
+        self.received: int | None = 0
+        self._chance: list[Callable[[], object]] = []
+        self._cut_done = TurnEvent()
+        self._carrier: int | None = None
+        self._is_over = False
+        self._unwatch: Callable[[], object] | None = None
+        self.activity = Activity("http", name) if turn is None else turn.activities.admit("http", name, self)
+
+    # -- the stop ---------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise the stop, or ``TurnOver`` where the turn has ended around it. A checkpoint."""
+        self.token.check()
+        if self._is_over:
+            raise TurnOver(
+                f"turn {self._turn_id()} ended while {self.name} was under way, and its connection was closed; read a "
+                "response to its end before the turn ends",
+                turn_id=self._turn_id(),
+            )
+
+    def _turn_id(self) -> str | None:
+        return None if self.turn is None else self.turn.turn_id
+
+    # -- the connection it holds (X2) -------------------------------------------------------------------------
+
+    def hold(self, cut: Callable[[], object]) -> None:
+        """Say how the connection of this exchange is cut, from now until ``release``. ``cut`` must not block."""
+        self._chance[:] = (cut,)
+
+    def release(self) -> bool:
+        """The connection is this exchange's no more; True if it was not cut and now never will be."""
+        self._stop_watching()
+        if self._take() is not None:
+            return True
+        if self._carrier is None:
+            return True  # it held none
+        if self._carrier != threading.get_ident():
+            self._cut_done.wait(_UNDER_WAY_S)
+        return False
+
+    def watch(self) -> None:
+        """Have the connection cut as soon as the turn is stopped, also while nobody reads. May be called twice."""
+        turn = self.turn
+        if turn is not None and self._unwatch is None and not turn.bridge.is_over:
+            self._unwatch = turn.bridge.watch(self.token, self._carry)
+
+    def _carry(self) -> None:
+        if self.token.cancelled:
+            self.cut()
+
+    def _stop_watching(self) -> None:
+        unwatch, self._unwatch = self._unwatch, None
+        if unwatch is not None:
+            unwatch()
+
+    def _take(self) -> Callable[[], object] | None:
+        try:
+            return self._chance.pop()
+        except IndexError:
+            return None
+
+    def cut(self) -> bool:
+        """Cut the connection, if one is held; whether it was. Never blocks, never raises."""
+        self._carrier = threading.get_ident()
+        points.reach("exchange.cutting")
+        cut = self._take()
+        if cut is None:
+            self._carrier = None
+            return False
+        try:
+            cut()
+        except OSError as error:
+            if self.turn is not None:
+                self.turn.notes.append(f"could not cut {self.name}: {type(error).__name__}: {error}")
+        finally:
+            self._cut_done.set()
+        return True
+
+    # -- its account (X3) -------------------------------------------------------------------------------------
+
+    def over(self, error: BaseException | None = None) -> None:
+        """It has come to its end: read to the end, or with ``error``. The first end counts."""
+        self._stop_watching()
+        activity = self.activity
+        if error is None:
+            activity.close("completed")
+        elif isinstance(error, CancelledError | GeneratorExit) or self.token.cancelled:
+            activity.close("cancelled", self.account())
+        else:
+            activity.close("failed", f"{type(error).__name__}: {error}; {self.account()}")
+
+    def left(self) -> None:
+        """The response was closed before its end, by the host's own choice or by the stop."""
+        self._stop_watching()
+        self.activity.close("cancelled" if self.token.cancelled else "completed", f"closed while {self.account()}")
+
+    def account(self) -> str:
+        """How far it came, in words."""
+        sent, received = self.sent, self.received
+        if sent is None or received is None:
+            return f"{self.stage}, on a shared connection; what the server did with it is not known"
+        if sent == 0:
+            return f"{self.stage}; nothing was sent"
+        return f"{self.stage}; {sent} bytes sent, {received} received; what the server did with it is not known"
+
+    # -- being owned (tokens.activities.Owned) ----------------------------------------------------------------
+
+    def ask(self) -> None:
+        """The turn ends: nobody is to read on."""
+        self._is_over = True
+        self.cut()
+
+    def end(self, kill_at: Callable[[], float]) -> None:  # noqa: ARG002 - there is nothing to wait for
+        self._stop_watching()
+        self.activity.close("cancelled", f"the turn ended while {self.account()}")
+
+    def alive(self) -> tuple[str, ...]:
+        return ()
+
+    def outcome(self) -> None:
+        return None
+
+    def __repr__(self) -> str:
+        return f"<Exchange {self.name}: {self.account()}>"
