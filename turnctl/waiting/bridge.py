@@ -37,6 +37,7 @@ from turnctl.tokens.event import TurnEvent
 from turnctl.waiting.wakeup import Wakeup
 
 if TYPE_CHECKING:
+    from turnctl.tokens.token import CancelToken
     from turnctl.tokens.turn import TurnCore
 
 __all__ = ["Bridging", "bridge_event", "bridge_fd", "bridge_socket"]
@@ -49,11 +50,12 @@ _UNDER_WAY_S = 1.0  # more than a signal takes; only a forked child, whose paren
 class Bridging:
     """One thing that the stop of a turn is carried to; ``release()``, or the end of its ``with``, takes it back."""
 
-    __slots__ = ("_carrier", "_chance", "_done", "_fire", "_turn", "_undos", "what")
+    __slots__ = ("_carrier", "_chance", "_done", "_fire", "_token", "_turn", "_undos", "what")
 
-    def __init__(self, turn: TurnCore, what: str, fire: Callable[[], object]) -> None:
+    def __init__(self, turn: TurnCore, what: str, fire: Callable[[], object], token: CancelToken | None = None) -> None:
         self.what = what
         self._turn = turn
+        self._token: CancelToken = turn.token if token is None else token  # a child of the turn's, perhaps
         self._fire = fire
         self._chance: list[None] = [None]
         self._done = TurnEvent()
@@ -66,9 +68,9 @@ class Bridging:
         refuse_if_ended(turn, self.what)
         host = turn.bridge
         points.reach("bridge.listing")
-        self._undos = (host.watch(turn.token, self._carry), host.at_over(self._settle))
+        self._undos = (host.watch(self._token, self._carry), host.at_over(self._settle))
         points.reach("bridge.listed")
-        if turn.token.cancelled:  # G2
+        if self._token.cancelled:  # G2
             self._carry()
         elif host.is_over:  # B4 of the bridge: it may not have seen this one
             self._drop()
@@ -77,8 +79,11 @@ class Bridging:
 
     def _carry(self) -> None:
         """Signal it if the turn was stopped. On the bridge thread after each change; neither blocks nor raises."""
-        if not self._turn.token.cancelled:
-            return
+        if self._token.cancelled:
+            self._signal()
+
+    def _signal(self) -> None:
+        """Signal it, stopped or not, unless that was done or it was released. Neither blocks nor raises."""
         if not self._take():
             return
         points.reach("bridge.carrying")
@@ -171,13 +176,14 @@ def bridge_event(turn: TurnCore, event: threading.Event) -> Bridging:
     return Bridging(turn, f"{type(event).__name__} at {id(event):#x}", event.set)._attach()
 
 
-def bridge_socket(turn: TurnCore, sock: socket.socket) -> Bridging:
+def bridge_socket(turn: TurnCore, sock: socket.socket, *, token: CancelToken | None = None) -> Bridging:
     """Have ``sock`` shut down in both directions when the turn is stopped, at once if it has been.
 
     Who is blocked on it wakes: a read sees a *clean end*, a write or a connect an ``OSError``, so ask the token after
     each. The socket is not closed and not kept alive. Release it before its connection goes back to a pool. On TLS it
     is the connection below that is shut down; bridge the TLS socket, since wrapping takes the plain one's descriptor
-    away. Never blocks, not a checkpoint, thread-safe. Raises ``TurnOver`` once the turn has ended.
+    away. With ``token``, a child of the turn's, it is the stop of that which is carried. Never blocks, not a
+    checkpoint, thread-safe. Raises ``TurnOver`` once the turn has ended.
     """
     if not isinstance(sock, socket.socket):
         raise BadArgument(f"bridge_socket() needs a socket.socket, not {sock!r}; use turn.on_cancel(fn) for others")
@@ -187,7 +193,7 @@ def bridge_socket(turn: TurnCore, sock: socket.socket) -> Bridging:
             f"{sock!r} has no descriptor to shut down: it is closed, or was wrapped or detached; bridge the socket "
             "that is read from"
         )
-    bridging = Bridging(turn, f"socket {fd}", lambda: _shut_down(ref()))
+    bridging = Bridging(turn, f"socket {fd}", lambda: _shut_down(ref()), token)
     ref = weakref.ref(sock, lambda _: bridging._drop())  # forgotten, hence closed: nothing to carry to
     return bridging._attach()
 
