@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from peers import Peer, loopback
 from standins import BOUND, Background, until
-from wires import Peer, loopback
 
 import turnctl
 from turnctl import BadArgument, CancelledError, TurnOver

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from pages import examples
+from peers import Loopback, Peer, loopback
 from standins import BOUND, Background, until
-from wires import Loopback, Peer, loopback
 
 import turnctl
 from turnctl import CancelledError
