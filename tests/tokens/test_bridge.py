@@ -123,6 +123,51 @@ def test_thread_blocked_in_a_callback_is_named(our_threads: OurThreads) -> None:
     assert until(lambda: not our_threads())
 
 
+@pytest.mark.parametrize("stop", [True, False])
+def test_thread_that_is_just_started_is_waited_for(stop: bool, our_threads: OurThreads) -> None:
+    """An end that finds the thread neither there nor gone waits for it: it is not told as one in a callback."""
+    turn = turnctl.turn()
+    turn.begin()
+    with pause_at("bridge.starting") as held:
+        listing = Background(lambda: turn.on_cancel(int))
+        assert held.reached.wait(BOUND)
+        if stop:
+            turn.stop()
+        ending = Background(turn.end)
+        assert until(lambda: turn.bridge.is_over)
+        early = until(lambda: turn.is_over, within=0.05)
+        held.release()
+        ending.result()
+        alive, threads = turn.report.alive, our_threads()
+        with pytest.raises(turnctl.TurnOver):
+            listing.result()
+
+    assert (False, (), []) == (early, alive, threads)
+
+
+def test_no_thread_is_started_after_the_end() -> None:
+    """Who comes so late that the end of the turn has waited already gets an error, and no thread."""
+    turn = turnctl.turn()
+    turn.begin()
+    with call_at("bridge.start", turn.end), pytest.raises(turnctl.TurnOver):
+        turn.on_cancel(int)
+
+    assert turn.bridge._thread is None
+    assert () == turn.report.alive
+
+
+def test_turn_that_ends_in_the_start_of_its_thread() -> None:
+    """A handler that ends the turn on the very thread that starts the bridge does not wait for itself."""
+    turn = turnctl.turn()
+    turn.begin()
+    began = time.monotonic()
+    with call_at("bridge.starting", turn.end), pytest.raises(turnctl.TurnOver):
+        turn.on_cancel(int)
+
+    assert time.monotonic() - began < 1
+    assert until(lambda: () == turn.report.alive)
+
+
 def test_completed_turn_with_a_blocked_thread_claims_no_end(our_threads: OurThreads) -> None:
     """A host's clean-up that hangs keeps a completed turn ``finishing``."""
     inside, go = threading.Event(), threading.Event()
@@ -196,6 +241,9 @@ class Gate:
 
     def acquire(self, blocking: bool = True) -> bool:
         return self.lock.acquire(blocking)
+
+    def locked(self) -> bool:
+        return self.lock.locked()
 
     def release(self) -> None:
         self.releasing.set()

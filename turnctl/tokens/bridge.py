@@ -12,8 +12,11 @@ Invariants
       callback or a release reads ``is_over`` *after* listing it.
   B5  ``finish`` runs each release (``at_over``) once, on the thread that calls it, however long a callback of the
       user holds the bridge thread up: what belongs to the turn is given back when the turn is over.
+  B6  ``finish`` marks the bridge over and *then* reads the thread; ``start`` stores the thread and *then* reads
+      ``is_over``. So none is started that the end of the turn does not wait for.
 
-May block: ``finish``, for the time it is given, on a callback of the user. Such a thread is named in the report.
+May block: ``finish``, for the time it is given, on a callback of the user, and before that for as long on a start of
+the thread. Such a thread is named in the report.
 Not promised: that watchers run while a callback of the user does.
 """
 
@@ -22,7 +25,7 @@ from __future__ import annotations
 import threading
 import weakref
 from _queue import SimpleQueue
-from _thread import allocate_lock
+from _thread import LockType, allocate_lock
 from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -46,6 +49,7 @@ class Bridge:
         "_queue",
         "_releases",
         "_served",
+        "_starts",
         "_thread",
         "_watchers",
         "is_over",
@@ -63,6 +67,8 @@ class Bridge:
         self._served: dict[weakref.ref[CancelToken], None] = {}
         self._watchers: dict[object, Callable[[], None]] = {}
         self._releases: dict[object, Callable[[], None]] = {}
+        # starts that go on: on which thread, and what is held meanwhile
+        self._starts: dict[tuple[int, LockType], None] = {}
         self._thread: threading.Thread | None = None
 
     @property
@@ -126,17 +132,41 @@ class Bridge:
                 fn()
 
     def start(self) -> None:
-        """Start the thread once."""
-        if self._gate.acquire(False):  # tried, never waited for
-            try:
-                thread = threading.Thread(target=self._run, name=self.thread_name, daemon=True)
-                self._thread = thread
-                with needing_threads(self.thread_name):
-                    thread.start()
-            except BaseException:
-                self._thread = None
+        """Start the thread once, unless the bridge is over."""
+        points.reach("bridge.start")
+        if self._gate.locked():
+            return
+        mine = (threading.get_ident(), allocate_lock())
+        mine[1].acquire()
+        self._starts[mine] = None
+        try:
+            if self._gate.acquire(False):  # tried, never waited for
+                self._start_thread()
+        finally:
+            del self._starts[mine]
+            mine[1].release()
+
+    def _start_thread(self) -> None:
+        before = self._thread
+        try:
+            self._thread = thread = threading.Thread(target=self._run, name=self.thread_name, daemon=True)
+            if self.is_over:  # B6
+                self._thread = before
                 self._gate.release()
-                raise
+                return
+            points.reach("bridge.starting")
+            with needing_threads(self.thread_name):
+                thread.start()
+        except BaseException:
+            self._thread = before
+            self._gate.release()
+            raise
+
+    def _await_starts(self, within: float = -1) -> None:
+        """Wait until every start that goes on now is decided, but for those of this very thread, below us."""
+        for ident, going_on in list(self._starts):
+            if ident != threading.get_ident() and going_on.acquire(timeout=within):
+                going_on.release()
 
     def _run(self) -> None:
         while True:
@@ -150,8 +180,12 @@ class Bridge:
             if self._is_idle():
                 # give the thread up, and *then* look whether more has come
                 self._gate.release()
-                if (self._queue.empty() and self._is_idle()) or not self._gate.acquire(False):
+                if self._queue.empty() and self._is_idle():
                     return
+                while not self._gate.acquire(False):
+                    self._await_starts()
+                    if self._thread is not threading.current_thread():
+                        return  # another one goes on
 
     def _is_idle(self) -> bool:
         """Whether nothing can become due any more that is not listed anew."""
@@ -198,9 +232,10 @@ class Bridge:
             return True
         if timeout > 0:
             try:
+                self._await_starts(timeout)
                 thread.join(timeout)
             except RuntimeError:
-                pass  # another thread is starting it: it will find the bridge over, and end
+                pass  # it could not be started, or is being started by this thread, below us: it finds the bridge over
         if thread.is_alive():
             return False
         self._served.clear()
