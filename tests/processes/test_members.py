@@ -213,6 +213,18 @@ def test_number_without_holder_needs_a_proof(world: dict[str, Any], last: int | 
     assert ([1001] if found else []) == pids(members.read())
 
 
+def test_who_cannot_be_told_is_kept_in_mind(world: dict[str, Any]) -> None:
+    """Who has a number that was the command's, after the numbers came round, is no member, and is named as doubtful."""
+    members = members_of()
+    world["table"] = [entry(LEADER, pgrp=LEADER), entry(1001, ppid=LEADER, pgrp=1001, sid=1001)]
+    members.read()
+    world["last"] = LEADER - 1
+    world["table"] = [entry(LEADER, pgrp=LEADER), entry(500, pgrp=1001, sid=1001), entry(501)]
+    found = pids(members.read())
+
+    assert ([LEADER], [500]) == (found, pids(list(members.doubtful.values())))
+
+
 def test_number_given_out_since_the_last_look_is_not_ours(world: dict[str, Any]) -> None:
     """A member that ended, and whose number the kernel has come to since, proves nothing any more."""
     members = members_of()

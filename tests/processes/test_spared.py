@@ -210,17 +210,18 @@ def test_group_and_table_are_no_proof(shell: Shell) -> None:
     assert ("warden" == outcome.held_by) is outcome.empty_proven
 
 
-def test_shell_that_ends_meanwhile(guarded: Shell) -> None:
-    """If the leader ends first, what it left is its own turn's, and the scope says so."""
+def test_shell_that_ends_meanwhile(shell: Shell) -> None:
+    """If the leader ends first the scope says so, proves nothing, and does not say that it goes on."""
     with turnctl.turn(inherit=False) as turn:
-        scope = turn.scope(guarded.pid)
-        guarded.say("exit 3")
-        assert isinstance(guarded.process, Process)
-        assert 3 == guarded.process.wait(BOUND)
+        scope = turn.scope(shell.pid)
+        shell.say("exit 3")
+        assert 3 == shell.process.wait(BOUND)
         outcome = scope.end()
+        (record,) = turn.report.activities
 
     assert not outcome.empty_proven
-    assert any("ended meanwhile" in note for note in outcome.notes)
+    assert any("the leader ended meanwhile" in note for note in outcome.notes)
+    assert f"0 processes ended below process {shell.pid}, which has ended too" == record.detail
 
 
 def test_grace_is_shortened_while_it_ends(guarded: Shell) -> None:

@@ -147,6 +147,10 @@ class Grouped(Custody):
         if tree.is_blind:
             leader.signal_group(signal.SIGKILL)
             self._account.note("the process table cannot be read here: only the command's own group was ended")
+        doubtful = ", ".join(f"{one.pid} ({one.name})" for one in tree.doubtful() if one.identity not in self._seen)
+        if doubtful:
+            self._account.note(f"left alone: process {doubtful}, in a group or session whose number was the command's, "
+                               "and may have been given out again since")  # fmt: skip
         tree.close()
         if not leader.reap():
             leader.abandon()

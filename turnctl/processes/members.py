@@ -11,6 +11,7 @@ Invariants
       look.
   M2  pid 1, this process and its own helpers are never members.
   M3  Who claims to descend from a member is not older than it.
+  M4  Who has a number that was the command's and is not proved any more is no member, but kept as ``doubtful``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from time import monotonic
 
 from turnctl.processes.leader import Leader
 from turnctl.processes.sentinel import helpers
-from turnctl.processes.table import Entry, last_pid, read_entry, read_numbers, read_table
+from turnctl.processes.table import Entry, Identity, last_pid, read_entry, read_numbers, read_table
 
 __all__ = ["Members"]
 
@@ -48,6 +49,8 @@ class Members:
         self._has_read = False
         #: members that have ended and became our children because this process adopts orphans
         self.adopted: set[int] = set()
+        #: who may be the command's and may not (M4)
+        self.doubtful: dict[Identity, Entry] = {}
 
     def read(self) -> list[Entry]:
         """What lives of the command now. Takes milliseconds. Raises ``OSError`` where nothing can be read."""
@@ -62,6 +65,10 @@ class Members:
         if not self._leader.lost and self._leader.pid in table:
             queue.append(table[self._leader.pid])
         found = _closure(queue, (parents, groups, sessions))
+        for number in self._numbers - numbers:
+            for one in (*groups[number], *sessions[number]):
+                if one.pid not in found and not _is_never(one) and not one.is_dead:
+                    self.doubtful[one.identity] = one
         self._numbers = {number for number in numbers if groups[number] or sessions[number]} | found.keys()
         alive = self._sort(found)
         # only now: a reading that an exception cut short (a Ctrl-C, no descriptor left) has to be made again in full
@@ -146,12 +153,15 @@ def _is_not_reissued(number: int, mark: tuple[int | None, float], last: int | No
     return not before < number <= last
 
 
+def _is_never(entry: Entry) -> bool:
+    return entry.pid in (1, os.getpid()) or entry.pid in helpers
+
+
 def _closure(queue: list[Entry], indexes: tuple[_Index, _Index, _Index]) -> dict[int, Entry]:
-    me = os.getpid()
     found: dict[int, Entry] = {}
     while queue:
         entry = queue.pop()
-        if entry.pid in found or entry.pid in (1, me) or entry.pid in helpers:
+        if entry.pid in found or _is_never(entry):
             continue
         found[entry.pid] = entry
         for index in indexes:

@@ -60,6 +60,8 @@ class _Under:
     def __init__(self, guarded: Guarded, spec: Spec, account: Account, wake: Callable[[], None]) -> None:
         self.held_by: Holder = guarded.held_by
         self.empty_proven = False
+        #: whether the leader has
+        self.has_ended = False
         self.counts = (0, 0)
         self._guarded = guarded
         self._spec = spec
@@ -109,6 +111,7 @@ class _Under:
 
     def _take(self, facts: Any) -> None:
         if facts is None:
+            self.has_ended = True
             self._account.note("the leader ended meanwhile, and what it left is that command's")
             return
         self.empty_proven = facts["empty"]
@@ -155,6 +158,11 @@ class _Beside(Grouped):
 
     def begin(self, kill_at: float, _cause: Any = None) -> None:  # type: ignore[override]
         super().begin("scope", kill_at)
+
+    def finish(self) -> None:
+        if self.leader.look():
+            self._account.note("the leader ended meanwhile: of what it left, only who was seen before is known")
+        super().finish()
 
 
 def _without(members: Iterable[Entry], leader: int, kept: set[Identity]) -> list[Entry]:
@@ -236,7 +244,8 @@ class Sparing(Demanded):
         below.finish()
         self.account.ended_at = monotonic()
         ended = below.counts[0]
-        text = f"{ended} process{'es' if ended != 1 else ''} ended below process {self.leader.pid}, which goes on"
+        fate = "has ended too" if below.has_ended else "goes on"
+        text = f"{ended} process{'es' if ended != 1 else ''} ended below process {self.leader.pid}, which {fate}"
         if self._there:
             pids = ", ".join(str(one.entry.pid) for one in self._there)
             self._activity.close("abandoned", f"could not be ended: pid {pids}")

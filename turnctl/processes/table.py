@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 __all__ = [
     "Entry",
+    "Identity",
     "has_living_thread",
     "is_readable",
     "last_pid",

@@ -61,6 +61,12 @@ class Tree:
             pass  # ``members`` deals with it
         return self.members()
 
+    def doubtful(self) -> list[Entry]:
+        """Who lives and has a number that was the command's, without any proof that it still is; never signalled."""
+        return [
+            one for identity, one in self._members.doubtful.items() if identity not in self._killed and is_still(one)
+        ]
+
     def _stand_in(self) -> Entry:
         """An entry for the whole group, where nothing can be read of its members."""
         number = self.leader.pid
