@@ -186,6 +186,28 @@ def test_killed_together_nothing_is_claimed(owner: FakeTurn, gate: Gate) -> None
     assert ends(pid)
 
 
+def test_killed_together_the_namespace_has_ended(owner: FakeTurn, gate: Gate) -> None:
+    """In a namespace the kernel ends the command with its warden, and is asked: nothing is left, and that is proved."""
+    _need("namespace")
+    tag = nap()
+    started: list[int] = []
+    line = f"setsid {tag} & echo on > {gate}; exec {tag}"
+    call = Background(lambda: run(owner, line, shell=True, on_start=started.append, containment="namespace"))
+    gate.wait()
+    assert until(lambda: started)
+    warden = parent_of(parent_of(started[0]))
+    launcher = parent_of(warden)
+    os.kill(launcher, signal.SIGSTOP)
+    os.kill(warden, signal.SIGKILL)
+    os.kill(launcher, signal.SIGKILL)
+    outcome = call.result().outcome
+
+    assert [] == alive(tag)
+    assert (None, True, True, ()) == (outcome.returncode, outcome.exited, outcome.empty_proven, outcome.survivors)
+    assert any("ended with its namespace because its warden and the launcher were gone" in n for n in outcome.notes)
+    assert "unknown" == owner.activities[0].record().state
+
+
 @pytest.mark.parametrize("whom", ["warden", "launcher and warden"])
 def test_stopped_warden_is_continued_by_a_stop(owner: FakeTurn, gate: Gate, whom: str) -> None:
     """A stop has a stopped warden continued, by a launcher that is continued for it: nothing of the command is left."""

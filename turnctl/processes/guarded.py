@@ -5,8 +5,9 @@ come. It carries them out, and tells what it did. It has orders for the case tha
 the command's own timeout, a moment later than it would be told, and the loss of this process.
 
 Invariants
-  I1  ``empty_proven`` is True only where the warden, or the launcher in its place, has said ``empty``.
-  I2  Where both are gone, the command counts as still there: nothing is known of it.
+  I1  ``empty_proven`` is True only where the warden, or the launcher in its place, has said ``empty``, or by I2.
+  I2  Where both are gone, the command counts as still there: nothing is known of it. But one in a namespace is killed
+      with that by the kernel, which is asked (``lastword``).
   I3  A warden that has not begun to kill ``MARGIN_S`` after it was to, or has not come to an end ``DRAIN_S`` later, is
       killed by the launcher, which ends the command in its place. Nobody is given up before that.
   I4  What the warden tells of the order of exit and ask goes before what this side believed.
@@ -26,6 +27,7 @@ from turnctl.processes.custody import LEFT_OVER, Custody, Found
 from turnctl.processes.foresight import Foresight, lent
 from turnctl.processes.job import Job
 from turnctl.processes.ladder import DRAIN_S
+from turnctl.processes.lastword import LastWord
 from turnctl.processes.signames import name_of
 from turnctl.processes.spec import Spec
 from turnctl.processes.table import Entry
@@ -51,6 +53,7 @@ _CAUSES = {
     "owner": "its warden had lost its connection to this program",
     "launcher": "its launcher was gone, which another process must have ended",
     "warden": "its warden was gone, which another process must have ended",
+    "both": "its warden and the launcher were gone, which another process must have ended",
 }
 
 
@@ -80,6 +83,8 @@ class Guarded(Custody):
         self._facts: dict[str, Any] = {}
         self._waiting: dict[int, Callable[[Any], object]] = {}
         self._foresight = foresight
+        self._last_word: LastWord | None = None
+        self._lost_at = 0.0
         self.pid = warded.pid
         #: what was to be sent for the terminal, and has not been told of as sent
         self._for_job: list[int] = []
@@ -165,6 +170,26 @@ class Guarded(Custody):
         self.why_unknown = "its warden and the launcher are gone"
         self.began_by_itself = self.began_by_itself or "lost"
         self._give_up("its warden and the launcher are gone, so nothing is known of it")
+        first = self._warded.details.get("init")
+        if first is not None:
+            self._last_word = LastWord(*first)
+            self._lost_at = monotonic()
+
+    def _await_last_word(self, pump: Pump) -> float | None:
+        """Both are gone: when to ask the kernel again, None once it is known, or will not be."""
+        last_word = self._last_word
+        if last_word is None or self.empty_proven:
+            return None
+        if last_word.is_gone():
+            self._survivors = []
+            self.has_ended = self.empty_proven = True
+            self._account.note(f"it was ended with its namespace because {_CAUSES['both']}")
+            return None
+        until = self._lost_at + MARGIN_S
+        if last_word.fd < 0 or monotonic() >= until:
+            return None
+        pump.watch(last_word.fd)
+        return until
 
     def _give_up(self, reason: str) -> None:
         known = self._left or [Found(Entry(self.pid or 0, 0, 0, 0, "?", 0, self._title.encode()[:15]), reason)]
@@ -262,7 +287,7 @@ class Guarded(Custody):
         warded = self._warded
         self._hear()
         if warded.is_over:
-            return None
+            return self._await_last_word(pump)
         if kill_at < self._kill_at:
             self._kill_at = kill_at
             self._ask(warded.hurry, max(0.0, kill_at - monotonic()))
@@ -297,6 +322,8 @@ class Guarded(Custody):
     def finish(self) -> None:
         self._end_job(is_asked=self._is_asked)
         self._warded.close()
+        if self._last_word is not None:
+            self._last_word.close()
         self._tell_waiting()
 
     def undo(self) -> None:

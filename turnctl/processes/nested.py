@@ -23,6 +23,7 @@ from turnctl.processes import link, nsinit
 from turnctl.processes.birth import NotStarted
 from turnctl.processes.kernel import SIGKILL, failpoint, open_pidfd
 from turnctl.processes.kin import Member, describe, own_children, send, walk
+from turnctl.processes.marks import own_namespace
 from turnctl.processes.sweep import Below
 
 TYPE_CHECKING = False
@@ -181,7 +182,7 @@ def begin(request: "dict[str, Any]", fds: tuple[int, ...]) -> Nested:
         told, leader = _await_word(ours)
         if init and told[0] in ("started", "lost"):
             ours.setsockopt(SOL_SOCKET, SO_PASSCRED, 0)
-            return Nested(init, leader, line, told[1])
+            return Nested(init, leader, line, told[1] | {"init": (init, own_namespace())})
     except BaseException:
         _end(init, ours)
         raise
