@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import FakeTurn, Gate, alive, nap, python
+from commands import FakeTurn, Gate, alive, nap, python, state_of
 from standins import BOUND, Background, until
 from warding import ends, parent_of
 
@@ -273,7 +273,8 @@ def test_stop_rouses_a_warden_that_stopped_at_the_start(owner: FakeTurn, gate: G
     """A stop while the command is being started has its warden continued, which then asks it to end as ever."""
     tag = nap()
     call = Background(lambda: run(owner, f"echo $$ > {gate}; exec {tag}", shell=True, on_stop="return"))
-    gate.wait()
+    warden = parent_of(int(gate.wait()))
+    assert until(lambda: state_of(warden) == "T")  # the command may be ahead of that
     owner.stop(5.0)
     outcome = call.result().outcome
 
