@@ -174,3 +174,88 @@ def test_account_claims_no_more_than_was_seen(sent: int | None, said: str) -> No
 
     record = turn.report.activities[0]
     assert ("failed", f"ValueError: broken; {said}") == (record.state, record.detail)
+
+
+def test_child_that_is_bound_here_is_obeyed() -> None:
+    """A timeout around one read of a response that was begun before it ends that read."""
+    with turnctl.turn() as turn:
+        exchange = begin("GET http://x/")
+        assert exchange is not None
+        with turn.token.child() as child:
+            found = exchange.obeyed()
+            child.cancel()
+            with pytest.raises(turnctl.CancelledError):
+                exchange.check()
+        exchange.check()
+        exchange.over()
+
+    assert found is child
+    assert not turn.cancelled
+
+
+def test_turn_that_reads_on_is_obeyed() -> None:
+    """Who goes on with what another turn began is stopped by its own stop; that of the other cuts the connection."""
+    cut = threading.Event()
+    with turnctl.turn() as first:
+        exchange = begin("GET http://x/")
+        assert exchange is not None
+        exchange.hold(cut.set)
+        with turnctl.turn(inherit=False) as second:
+            found = exchange.obeyed()
+            first.token.cancel()
+            was_cut = cut.wait(5)
+        exchange.over()
+
+    assert found is second.token
+    assert was_cut
+
+
+def test_shield_cuts_nothing() -> None:
+    """X4: a stop that is held back cuts no connection, neither before nor after the first read under the shield."""
+    cuts: list[str] = []
+    with turnctl.turn() as turn:
+        exchange = begin("GET http://x/")
+        assert exchange is not None
+        exchange.hold(lambda: cuts.append("cut"))
+        exchange.watch()
+        with pytest.raises(turnctl.CancelledError), turn.shield():
+            exchange.check()
+            exchange.watch()
+            turn.token.cancel()
+            carried = threading.Event()
+            turn.token.on_cancel(carried.set)
+            carried.wait(5)
+        exchange.over()
+
+    assert [] == cuts
+
+
+def test_end_of_a_cut_connection_is_none() -> None:
+    """X4: a connection that was cut before the shield began has not come to its end."""
+    with turnctl.turn() as turn:
+        exchange = begin("GET http://x/")
+        assert exchange is not None
+        exchange.hold(lambda: None)
+        turn.token.cancel()
+        exchange.cut()
+        with pytest.raises(turnctl.CancelledError), turn.shield():
+            exchange.check()
+            exchange.look_back()
+
+        exchange.over()
+
+
+def test_token_of_no_turn_is_watched() -> None:
+    """A token without a turn cuts as well."""
+    cut = threading.Event()
+    with turnctl.CancelToken() as token:
+        exchange = begin("GET http://x/")
+        assert exchange is not None
+        exchange.hold(cut.set)
+        exchange.watch()
+        token.cancel()
+        was_cut = cut.wait(5)
+        exchange.over()
+
+    assert was_cut
+    assert exchange.turn is None

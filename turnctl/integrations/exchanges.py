@@ -12,6 +12,9 @@ Invariants
   X3  The activity is closed once, with how far it came. Bytes that were handed to the kernel are called sent, never
       received by the server; what a server did with them is called unknown.
 
+  X4  Under a shield nothing is watched, so that a stop which is held back cuts nothing. What looks like the end of a
+      connection that was cut is never taken for one (``look_back``).
+
 Who cuts: the bridge thread of the turn, for a response that lies open between two reads (``watch``), and the end of
 the turn. Who is blocked in a read is not cut: it wakes by itself (``integrations.wires``) and closes what is its own.
 
@@ -32,14 +35,16 @@ from turnctl import points
 from turnctl.errors import CancelledError, TurnOver
 from turnctl.tokens import registry
 from turnctl.tokens.activities import Activity
-from turnctl.tokens.current import current_token
+from turnctl.tokens.current import bound, current_token
 from turnctl.tokens.event import TurnEvent
+from turnctl.tokens.shielding import is_shielded, shields
+from turnctl.tokens.tree import is_under
 
 if TYPE_CHECKING:
     from turnctl.tokens.token import CancelToken
     from turnctl.tokens.turn import TurnCore
 
-__all__ = ["Exchange", "begin", "name_of_request", "served", "serving"]
+__all__ = ["Exchange", "begin", "name_of_request", "passing", "served", "serving"]
 
 #: what the client on this thread is working on; None outside of turns, and for clients that were not asked to be
 served: ContextVar[Exchange | None] = ContextVar("turnctl_exchange", default=None)
@@ -60,6 +65,15 @@ def begin(name: str) -> Exchange | None:
     if token.retired:
         return None  # what was left running by a turn that ended well obeys nothing any more
     return Exchange(registry.enclosing(token), token, name)
+
+
+def passing(name: str) -> Exchange | None:
+    """An exchange for one operation on a connection that no exchange holds; None where no turn is to be obeyed.
+
+    For what was begun outside of the turn that now goes on with it. It is no activity, and has no end to be told.
+    """
+    token = current_token()
+    return None if token is None or token.retired else Exchange(None, token, name)
 
 
 def name_of_request(method: str, url: str) -> str:
@@ -91,6 +105,7 @@ class Exchange:
         "_is_over",
         "_unwatch",
         "activity",
+        "is_cut",
         "name",
         "received",
         "sent",
@@ -108,6 +123,8 @@ class Exchange:
         #: bytes handed to the kernel for it, and read from the kernel; None where the connection is shared
         self.sent: int | None = 0
         self.received: int | None = 0
+        #: whether its connection was cut: what looks like its end is none
+        self.is_cut = False
         self._chance: list[Callable[[], object]] = []
         self._cut_done = TurnEvent()
         self._carrier: int | None = None
@@ -118,14 +135,41 @@ class Exchange:
     # -- the stop ---------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Raise the stop, or ``TurnOver`` where the turn has ended around it. A checkpoint."""
+        """Raise the stop, or ``TurnOver`` where the turn has ended around it. A checkpoint.
+
+        The stop of a token that is bound here and is not the exchange's own is raised as well: one with a timeout
+        around a single read, or that of another turn which reads on what this one began.
+        """
+        if self._unwatch is not None and shields.get():
+            self._stop_watching()  # X4
         self.token.check()
+        here = bound.get()
+        if here is not None and here is not self.token and not here.retired:
+            here.check()
         if self._is_over:
             raise TurnOver(
                 f"turn {self._turn_id()} ended while {self.name} was under way, and its connection was closed; read a "
                 "response to its end before the turn ends",
                 turn_id=self._turn_id(),
             )
+
+    def look_back(self) -> None:
+        """Raise the stop if the error, or the end of the stream, that was just seen may come of it. A checkpoint.
+
+        A connection that was cut looks as if the other side had closed it, also under a shield that begins later.
+        """
+        self.check()
+        if self.is_cut and self.token.cancelled:
+            raise self.token._raised()
+
+    def obeyed(self) -> CancelToken:
+        """The token to wait with on this thread: a stop of the exchange, and of what is bound here, wakes the wait."""
+        here = bound.get()
+        if here is None or here is self.token or here.retired:
+            return self.token
+        if not is_under(here, self.token):
+            self.watch()  # its own stop comes as the end of the connection then
+        return here
 
     def _turn_id(self) -> str | None:
         return None if self.turn is None else self.turn.turn_id
@@ -148,10 +192,16 @@ class Exchange:
         return False
 
     def watch(self) -> None:
-        """Have the connection cut as soon as the turn is stopped, also while nobody reads. May be called twice."""
-        turn = self.turn
-        if turn is not None and self._unwatch is None and not turn.bridge.is_over:
-            self._unwatch = turn.bridge.watch(self.token, self._carry)
+        """Have the connection cut as soon as the turn is stopped, also while nobody reads. May be called twice.
+
+        Does nothing under a shield; ``check`` under a shield takes it back.
+        """
+        if self._unwatch is not None or is_shielded(self.token):
+            return
+        # a token that is of no turn has a bridge of its own
+        bridge = self.token._bridge() if self.turn is None else self.turn.bridge
+        if not bridge.is_over:
+            self._unwatch = bridge.watch(self.token, self._carry)
 
     def _carry(self) -> None:
         if self.token.cancelled:
@@ -176,6 +226,7 @@ class Exchange:
         if cut is None:
             self._carrier = None
             return False
+        self.is_cut = True
         try:
             cut()
         except OSError as error:

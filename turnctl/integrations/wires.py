@@ -6,7 +6,8 @@ from a stop, and no retry of the client, which all catch ``Exception``, sends an
 
 Invariants
   Y1  The stop is looked at before each operation and in each wait. What has been received is returned, so that
-      nothing is lost which belongs to another exchange on the same connection; the adapter asks again after it.
+      nothing is lost which belongs to another exchange on the same connection; the adapter asks again after it. It
+      is also looked at after an error and at the end of the stream: both may come of its having cut the connection.
   Y2  An operation that was stopped leaves the socket open, in the middle of something: who called it closes it, or
       goes on with what it was sending (``unsent``).
   Y3  What cannot be interrupted (a look-up of names, the connect of a Unix socket, the connect of others) runs on a
@@ -35,7 +36,7 @@ from turnctl.waiting.worker import Worker
 if TYPE_CHECKING:
     from turnctl.integrations.exchanges import Exchange
 
-__all__ = ["apart", "connect", "connect_unix", "handshake", "look_up", "receive", "receive_into", "send"]
+__all__ = ["apart", "connect", "connect_unix", "handshake", "look_up", "raced", "receive", "receive_into", "send"]
 
 T = TypeVar("T")
 Address = tuple[Any, ...]
@@ -45,7 +46,9 @@ _STARTED = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 
 def receive(exchange: Exchange, sock: socket.socket, size: int, timeout: float | None = None) -> bytes:
     """Up to ``size`` bytes, at least one; none at the end of the stream. A checkpoint at its start."""
-    data = _raced(exchange, sock, READ, timeout, lambda: sock.recv(size))
+    data = raced(exchange, sock, READ, timeout, lambda: sock.recv(size))
+    if not data:
+        exchange.look_back()
     if exchange.received is not None:
         exchange.received += len(data)
     return data
@@ -53,7 +56,9 @@ def receive(exchange: Exchange, sock: socket.socket, size: int, timeout: float |
 
 def receive_into(exchange: Exchange, sock: socket.socket, buffer: Any, timeout: float | None = None) -> int:
     """As ``receive``, into ``buffer``; how many bytes. A checkpoint at its start."""
-    got = _raced(exchange, sock, READ, timeout, lambda: sock.recv_into(buffer))
+    got = raced(exchange, sock, READ, timeout, lambda: sock.recv_into(buffer))
+    if not got:
+        exchange.look_back()
     if exchange.received is not None:
         exchange.received += got
     return got
@@ -74,7 +79,7 @@ def send(
     view = memoryview(data).cast("B")
     try:
         while view:
-            count = _raced(exchange, sock, WRITE, timeout, lambda: sock.send(view))  # noqa: B023 - called before the next round
+            count = raced(exchange, sock, WRITE, timeout, lambda: sock.send(view))  # noqa: B023 - called before the next round
             if exchange.sent is not None:
                 exchange.sent += count
             view = view[count:]
@@ -87,7 +92,7 @@ def send(
 def handshake(exchange: Exchange, sock: ssl.SSLSocket, timeout: float | None = None) -> None:
     """Carry out the TLS handshake of a socket that was wrapped with ``do_handshake_on_connect=False``."""
     exchange.stage = "securing the connection"
-    _raced(exchange, sock, READ, timeout, sock.do_handshake)
+    raced(exchange, sock, READ, timeout, sock.do_handshake)
 
 
 def connect(
@@ -263,12 +268,18 @@ def _give_up(worker: _Apart) -> None:
 # -- the wait (Y1) ------------------------------------------------------------------------------------------------
 
 
-def _raced(exchange: Exchange, sock: socket.socket, mask: int, timeout: float | None, once: Callable[[], T]) -> T:
+def raced(exchange: Exchange | None, sock: socket.socket, mask: int, timeout: float | None, once: Callable[[], T]) -> T:
+    """What ``once()`` gives as soon as ``sock`` can do it. A checkpoint at its start, and where it fails.
+
+    ``once`` is one operation on ``sock``, which this puts into non-blocking mode; ``mask`` says what a plain socket
+    has to be ready for, a TLS socket says so itself. With ``exchange`` None it is waited for without any stop.
+    """
     ends_at: float | None = None
     is_timed = False
     sock.setblocking(False)
     while True:
-        exchange.check()
+        if exchange is not None:
+            exchange.check()
         try:
             return once()
         except BlockingIOError:
@@ -277,15 +288,19 @@ def _raced(exchange: Exchange, sock: socket.socket, mask: int, timeout: float | 
             waits_for = READ
         except ssl.SSLWantWriteError:
             waits_for = WRITE
+        except OSError:
+            if exchange is not None:
+                exchange.look_back()
+            raise
         if not is_timed:
             ends_at, is_timed = end_of(timeout), True
         points.reach("wires.blocking")
         _wait(exchange, sock, waits_for, ends_at)
 
 
-def _wait(exchange: Exchange, sock: socket.socket, mask: int, ends_at: float | None) -> None:
+def _wait(exchange: Exchange | None, sock: socket.socket, mask: int, ends_at: float | None) -> None:
     fd = sock.fileno()
     if fd < 0:
         raise OSError(errno.EBADF, "the socket was closed while it was in use")
-    if not wait_ready(exchange.token, {fd: mask}, ends_at):
+    if not wait_ready(None if exchange is None else exchange.obeyed(), {fd: mask}, ends_at):
         raise TimeoutError("timed out")

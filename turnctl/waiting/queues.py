@@ -53,7 +53,7 @@ def get(token: CancelToken | None, source: Any, timeout: float | str | None = No
     if isinstance(source, SimpleQueue):
         found = source._take(token, ends_at)
     elif isinstance(source, queue.Queue) and type(source).get is queue.Queue.get and can_join(source.not_empty):
-        found = _get_joined(token, source, ends_at)
+        found = get_joined(token, source, ends_at)
     elif _is_of_processes(source):
         found = _get_from_processes(token, source, ends_at)
     elif _can_be_sliced(source):
@@ -69,7 +69,7 @@ def get(token: CancelToken | None, source: Any, timeout: float | str | None = No
     return found[0]
 
 
-def _get_joined(token: CancelToken | None, source: queue.Queue[Any], ends_at: float | None) -> list[Any]:
+def get_joined(token: CancelToken | None, source: queue.Queue[Any], ends_at: float | None) -> list[Any]:
     found: list[Any] = []
 
     def is_there() -> bool:
