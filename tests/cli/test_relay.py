@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -120,13 +122,21 @@ def test_stop_is_not_held_up_by_a_reader() -> None:
 
 def test_slow_reader_is_not_silence() -> None:
     """While the reader holds the command up, the command is not taken to be silent."""
-    process = start("run", "--idle-timeout", "700ms", "--", "head", "-c", "2000000", "/dev/zero")
-    assert until(lambda: process.poll() is None)
-    time.sleep(1.5)
+    process = start("run", "--idle-timeout", "500ms", "--", "head", "-c", "2000000", "/dev/zero")
+    assert process.stdout is not None
+    pipe = process.stdout.fileno()
+    assert until(lambda: waiting_in(pipe) == fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ))
+    # from then on one that is really silent for so long is ended, and this one not
+    silent = call("run", "--idle-timeout", "500ms", "--", "sleep", "60").status
     still = process.poll()
     status, out, err = finish(process)
 
-    assert (None, 0, 2_000_000, "") == (still, status, len(out), err)
+    assert (124, None, 0, 2_000_000, "") == (silent, still, status, len(out), err)
+
+
+def waiting_in(pipe: int) -> int:
+    """How many bytes can be read from it now."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def test_closed_stream_stays_closed() -> None:

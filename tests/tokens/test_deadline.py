@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -142,6 +143,18 @@ def test_deadline_in_the_past_trips_at_once() -> None:
 
     assert tripped
     assert "deadline" == turn.cause
+
+
+def test_timeout_is_told_as_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason of the stop has the limit itself, not what was left of it when the timer was set."""
+    steps = itertools.count(time.monotonic(), 0.01)
+    with turnctl.turn(inherit=False) as turn:
+        with monkeypatch.context() as patch:
+            patch.setattr("turnctl.tokens.turn.monotonic", lambda: next(steps))
+            turn.set_timeout("500ms")
+        assert until(lambda: turn.cancelled)
+
+    assert "timeout of 0.5 s passed" == turn.token.reason
 
 
 @pytest.mark.parametrize("value", [float("nan"), "5s"])

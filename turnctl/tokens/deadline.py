@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import os
 import sys
 import threading
@@ -32,7 +33,7 @@ from turnctl.tokens.threads import needing_threads
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Timer", "cancel_at", "settle", "start"]
+__all__ = ["Timer", "cancel_at", "is_time", "settle", "start"]
 
 _LINGER_S = 0.2
 _LONGEST_S = 3600.0  # a wait is cut to this, since the platform bounds what a lock can wait for
@@ -186,3 +187,8 @@ def cancel_at(target: _Stoppable, at: float, reason: str) -> Timer:
             alive._deadline_passed(reason)
 
     return start(at, fire)
+
+
+def is_time(at: object) -> bool:
+    """Whether it is a time at which something can be due."""
+    return isinstance(at, (int, float)) and math.isfinite(at)

@@ -11,7 +11,6 @@ May block: ``begin`` with ``on_busy="wait"``, ``stop`` with ``wait``, leaving th
 
 from __future__ import annotations
 
-import math
 import threading
 from _thread import LockType
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from turnctl.tokens import pausing, registry
 from turnctl.tokens.activities import Activities, Activity, Owned
 from turnctl.tokens.adopting import Adopted, adopt, check_event
 from turnctl.tokens.bridge import Bridge
-from turnctl.tokens.deadline import Timer, cancel_at
+from turnctl.tokens.deadline import Timer, cancel_at, is_time
 from turnctl.tokens.due import due_at
 from turnctl.tokens.entries import Stop, new_stop
 from turnctl.tokens.event import TurnEvent, release_all
@@ -244,12 +243,15 @@ class TurnCore:
         Moves an earlier deadline. A turn that has been decided keeps none. Never blocks.
         """
         seconds = parse_duration(timeout, what="timeout", none=True)
-        self.set_deadline(None if seconds is None else monotonic() + seconds)
+        self._limit(None if seconds is None else monotonic() + seconds, seconds)
 
     def set_deadline(self, at: float | None) -> None:
         """Have the turn stopped at ``at`` in monotonic seconds, at once if that has passed; None for no limit."""
-        if at is not None and not _is_time(at):
+        if at is not None and not is_time(at):
             raise BadArgument(f"a deadline is a time of time.monotonic() in seconds or None, not {at!r}")
+        self._limit(at, None if at is None else float(f"{max(at - monotonic(), 0):.3g}"))
+
+    def _limit(self, at: float | None, seconds: float | None) -> None:
         old, self._timer = self._timer, None
         if old is not None:
             old.cancel()
@@ -257,7 +259,7 @@ class TurnCore:
             if at <= monotonic():
                 self._deadline_passed("its deadline had passed")
                 return
-            timer = self._timer = cancel_at(self, at, f"timeout of {max(at - monotonic(), 0):.3g} s passed")
+            timer = self._timer = cancel_at(self, at, f"timeout of {seconds:g} s passed")
             if self._over.is_set():  # then read the end: it may not have seen the timer
                 timer.cancel()
         self._ring()  # for who has told others when it passes
@@ -393,7 +395,3 @@ class TurnCore:
     def __repr__(self) -> str:
         inside = "not begun" if self._token is None else repr(self._token)
         return f"<{type(self).__name__} {self.turn_id} {inside}{' over' if self.is_over else ''}>"
-
-
-def _is_time(at: object) -> bool:
-    return isinstance(at, (int, float)) and math.isfinite(at)
