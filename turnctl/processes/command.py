@@ -2,85 +2,38 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from turnctl.errors import BadArgument, CancelledError
+from turnctl.processes.arguments import read_options
 from turnctl.processes.capture import Capture, Cut
-from turnctl.processes.containment import Choice, Require
-from turnctl.processes.hygiene import compose_env, read_hygiene
-from turnctl.processes.output import Source
-from turnctl.processes.request import Leftovers
 from turnctl.processes.scoped import scoped
 from turnctl.processes.sizes import format_size
-from turnctl.processes.spec import Args, Spec, Stream, Tty, make_spec, read_stream
+from turnctl.processes.spec import Args, Spec
 from turnctl.processes.supervise import Supervision
-from turnctl.processes.tapping import STREAMS, Tap
-from turnctl.processes.targets import TeeTo
-from turnctl.processes.tee import Tee
+from turnctl.processes.tapping import STREAMS
 from turnctl.processes.text import Coding
-from turnctl.processes.ttys import refuse_streams
-from turnctl.processes.unknown import refuse_unknown
 from turnctl.processes.unowned import Unowned
 from turnctl.records.process import Completed
 from turnctl.tokens.activities import Owner
 
 if TYPE_CHECKING:
+    from turnctl.processes.options import PopenOptions
     from turnctl.processes.process import Process
-    from turnctl.tokens.turn import TurnCore
 
 __all__ = ["Unowned", "popen", "run"]
-
-Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 def run(
     holder: Owner,
     args: Args,
     *,
-    shell: bool = False,
-    cwd: Path | None = None,
-    env: Mapping[Any, Any] | None = None,
     input: bytes | str | None = None,
-    stdin: Stream = None,
-    capture: bool = True,
-    merge_stderr: bool = False,
-    stdout: Stream = None,
-    stderr: Stream = None,
-    text: bool = False,
-    encoding: str | None = None,
-    errors: str | None = None,
-    timeout: float | str | None = None,
-    grace: float | str | None = None,
-    stop_signal: int | str = "TERM",
     check: bool = False,
     mark_cut: bool = False,
     on_stop: Literal["raise", "return"] = "raise",
-    tty: Tty | None = None,
-    tty_size: tuple[int, int] | None = None,
-    tty_echo: bool = False,
-    close_fds: bool = True,
-    on_start: Callable[[int], None] | None = None,
-    before_exec: Callable[[], None] | None = None,
-    containment: Choice | None = None,
-    require: Require | None = None,
-    leftovers: Leftovers = "end",
-    owner: object | None = None,
-    max_output: int | str | None = None,
-    idle_timeout: float | str | None = None,
-    tee: TeeTo | Tee | None = None,
-    tee_lines: bool = False,
-    tee_backpressure: bool = False,
-    env_extra: Mapping[Any, Any] | None = None,
-    env_unset: Iterable[str] | None = None,
-    pass_fds: Iterable[int | IO[Any]] = (),
-    umask: int | None = None,
-    nice: int | None = None,
-    limits: Mapping[str, int | float | str | None] | None = None,
-    core_dumps: bool = True,
-    shield: bool = False,
-    **unknown: Any,
+    **options: Unpack[PopenOptions],
 ) -> Completed:
     """Run a command to its end and return what it wrote and how it ended. A checkpoint, also before the
     start.
@@ -129,62 +82,22 @@ def run(
 
     A token below the owner's turn that is bound here, such as ``turn.child(timeout=...)``, stops it as well.
     """
-    if unknown:
-        from turnctl.processes.options import RunOptions
-
-        refuse_unknown("run", unknown, RunOptions.__annotations__)
     if check:
         import turnctl.processes.failed  # noqa: F401 - while there is a descriptor to be had
-    keeps_leftovers = not isinstance(holder, Unowned)
-    here = scoped(holder)
-    here.check()
+    spec, coding, tap, source = read_options("run", holder, args, input, **options)
     if on_stop not in ("raise", "return"):
         raise BadArgument(f"unknown on_stop {on_stop!r}; use raise or return")
-    coding = _coding(text, encoding, errors)
-    source = _input(input, stdin, coding)
-    tap = Tap(
-        capture=capture,
-        stdout=stdout,
-        stderr=stderr,
-        max_output=max_output,
-        tee=tee,
-        tee_lines=tee_lines,
-        tee_backpressure=tee_backpressure,
-    )
-    if tty == "new":
-        refuse_streams(capture or tee is not None, merge_stderr, stdout, stderr, stdin)
-        merge_stderr = True
-        source = source or Source(closing=True)
-    spec = make_spec(
-        args,
-        shell=shell,
-        cwd=cwd,
-        env=compose_env(env, env_extra, env_unset),
-        stdin="pipe" if source is not None else read_stream(stdin, "null", what="stdin", allowed=("null", "inherit")),
-        stdout=read_stream(stdout, tap.default("stdout"), what="stdout", allowed=("pipe", "null", "inherit")),
-        stderr=_stderr(stderr, tap.default("stderr"), merge_stderr),
-        timeout=timeout,
-        grace=grace,
-        stop_signal=stop_signal,
-        tty=tty,
-        tty_size=tty_size,
-        tty_echo=tty_echo,
-        close_fds=close_fds,
-        on_start=on_start,
-        before_exec=before_exec,
-        containment=containment,
-        require=require,
-        leftovers=leftovers,
-        heir=_heir(leftovers, owner, holder),
-        idle_timeout=idle_timeout,
-        pass_fds=pass_fds,
-        hygiene=read_hygiene(umask=umask, nice=nice, limits=limits, core_dumps=core_dumps, shield=shield),
-    )
-    tap.check(spec)
+    here = scoped(holder)
     kept = [Capture(tap.max_output) if tap.keeps(spec, name) else None for name in STREAMS]
     sinks, its_tee = tap.make(spec, coding, kept)
     supervision = Supervision(
-        spec, here, stdout=sinks[0], stderr=sinks[1], stdin=source, keeps_leftovers=keeps_leftovers, tee=its_tee
+        spec,
+        here,
+        stdout=sinks[0],
+        stderr=sinks[1],
+        stdin=source,
+        keeps_leftovers=not isinstance(holder, Unowned),
+        tee=its_tee,
     )
     supervision.run()
     completed = _completed(supervision, kept, coding, mark_cut=mark_cut)
@@ -201,141 +114,17 @@ def run(
     return completed
 
 
-def popen(
-    holder: Owner,
-    args: Args,
-    *,
-    shell: bool = False,
-    cwd: Path | None = None,
-    env: Mapping[Any, Any] | None = None,
-    stdin: Stream = None,
-    capture: bool = True,
-    merge_stderr: bool = False,
-    stdout: Stream = None,
-    stderr: Stream = None,
-    text: bool = False,
-    encoding: str | None = None,
-    errors: str | None = None,
-    timeout: float | str | None = None,
-    grace: float | str | None = None,
-    stop_signal: int | str = "TERM",
-    tty: Tty | None = None,
-    tty_size: tuple[int, int] | None = None,
-    tty_echo: bool = False,
-    close_fds: bool = True,
-    on_start: Callable[[int], None] | None = None,
-    before_exec: Callable[[], None] | None = None,
-    containment: Choice | None = None,
-    require: Require | None = None,
-    leftovers: Leftovers = "end",
-    owner: object | None = None,
-    max_output: int | str | None = None,
-    idle_timeout: float | str | None = None,
-    tee: TeeTo | Tee | None = None,
-    tee_lines: bool = False,
-    tee_backpressure: bool = False,
-    env_extra: Mapping[Any, Any] | None = None,
-    env_unset: Iterable[str] | None = None,
-    pass_fds: Iterable[int | IO[Any]] = (),
-    umask: int | None = None,
-    nice: int | None = None,
-    limits: Mapping[str, int | float | str | None] | None = None,
-    core_dumps: bool = True,
-    shield: bool = False,
-    **unknown: Any,
-) -> Process:
+def popen(holder: Owner, args: Args, **options: Unpack[PopenOptions]) -> Process:
     """Start a command and return a handle to it; it is ended with its owner at the latest. A checkpoint.
 
     Arguments are those of ``run``; with ``stdin="pipe"`` the handle's ``write`` feeds it. The command is
     supervised on a thread of its own, so a stop and the timeout reach it whatever the caller does. Blocks
     until it has been loaded. Raises as ``run`` does where it cannot be started.
     """
-    if unknown:
-        from turnctl.processes.options import PopenOptions
-
-        refuse_unknown("popen", unknown, PopenOptions.__annotations__)
     from turnctl.processes.process import Process
 
-    scoped(holder).check()
-    coding = _coding(text, encoding, errors)
-    tap = Tap(
-        capture=capture,
-        stdout=stdout,
-        stderr=stderr,
-        max_output=max_output,
-        tee=tee,
-        tee_lines=tee_lines,
-        tee_backpressure=tee_backpressure,
-    )
-    is_fed = stdin is not None
-    if tty == "new":
-        refuse_streams(
-            capture or tee is not None, merge_stderr, stdout, stderr, None if stdin in ("pipe", -1) else stdin
-        )
-        merge_stderr, stdin = True, "pipe"
-    spec = make_spec(
-        args,
-        shell=shell,
-        cwd=cwd,
-        env=compose_env(env, env_extra, env_unset),
-        stdin=read_stream(stdin, "null", what="stdin", allowed=("null", "inherit", "pipe")),
-        stdout=read_stream(stdout, tap.default("stdout"), what="stdout", allowed=("pipe", "null", "inherit")),
-        stderr=_stderr(stderr, tap.default("stderr"), merge_stderr),
-        timeout=timeout,
-        grace=grace,
-        stop_signal=stop_signal,
-        tty=tty,
-        tty_size=tty_size,
-        tty_echo=tty_echo,
-        close_fds=close_fds,
-        on_start=on_start,
-        before_exec=before_exec,
-        containment=containment,
-        require=require,
-        leftovers=leftovers,
-        heir=_heir(leftovers, owner, holder),
-        idle_timeout=idle_timeout,
-        pass_fds=pass_fds,
-        hygiene=read_hygiene(umask=umask, nice=nice, limits=limits, core_dumps=core_dumps, shield=shield),
-    )
-    tap.check(spec)
-    return Process(spec, holder, coding, tap, is_fed=is_fed)
-
-
-def _heir(leftovers: Leftovers, owner: object | None, holder: Owner) -> TurnCore | None:
-    if leftovers != "detach" and owner is None:
-        return None
-    from turnctl.processes.detached import heir_of
-
-    return heir_of(leftovers, owner, holder)
-
-
-def _coding(text: bool, encoding: str | None, errors: str | None) -> Coding | None:
-    return Coding(encoding, errors) if text or encoding or errors else None
-
-
-def _input(data: bytes | str | None, stdin: Stream, coding: Coding | None) -> Source | None:
-    if data is None:
-        return None
-    if stdin is not None:
-        raise BadArgument("stdin and input cannot both be given: input is written to the command's stdin")
-    if isinstance(data, str):
-        if coding is None:
-            raise TypeError("input is a str; give bytes, or text=True")
-        return Source(coding.encode(data), closing=True)
-    if coding is not None:
-        raise TypeError(f"input is of type {type(data).__name__}; with text=True give a str")
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError(f"input is {data!r}, of type {type(data).__name__}; give bytes, or a str with text=True")
-    return Source(data, closing=True)
-
-
-def _stderr(stderr: Stream, default: str, merge: bool) -> int | str:
-    if not merge:
-        return read_stream(stderr, default, what="stderr", allowed=("pipe", "null", "inherit", "stdout"))
-    if stderr is not None:
-        raise BadArgument("stderr and merge_stderr cannot both be given; merge_stderr sends it to stdout")
-    return "stdout"
+    spec, coding, tap, _ = read_options("popen", holder, args, None, **options)
+    return Process(spec, holder, coding, tap, is_fed=options.get("stdin") is not None)
 
 
 def _completed(
