@@ -213,12 +213,12 @@ def test_timeout_needs_no_host() -> None:
     assert ("timeout", -TERM) == (facts["cause"], facts["status"])
 
 
-def test_deadline_can_be_replaced() -> None:
-    """A later deadline takes the place of the timeout."""
+def test_deadline_of_the_owner_can_be_told_later() -> None:
+    """A deadline that is told while the command runs ends it where it comes before the timeout."""
     with Command(nap().split(), timeout_s=60.0, piped=False) as command:
-        command.warded.deadline(0.05)
+        command.warded.unheard(0.05, (), -1)
 
-        assert "timeout" == command.ended()["cause"]
+        assert "deadline" == command.ended()["cause"]
 
 
 def test_letting_go_ends_it() -> None:
@@ -236,7 +236,7 @@ def test_host_that_does_not_read_is_no_obstacle() -> None:
     mark = tag()
     with Command(["sh", "-c", f"while :; do kill -STOP $$; done & exec sleep {mark}"], timeout_s=0.3, piped=False) as c:
         for _ in range(3000):
-            c.warded.ask_kin()
+            c.warded.signal(signal.SIGCONT)  # each is told of
 
         assert until(lambda: not alive(mark))
 

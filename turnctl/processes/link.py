@@ -8,11 +8,11 @@ its own format for plain values.
 Kinds
   host to launcher   warden(number) with the warden's end of a new socket · rouse(number) · replace(number) · shutdown
   launcher to host   ready(version, pid) · leaving
-  host to warden     run(request) with descriptors · stop(steps, cause) · hurry(seconds) · deadline(seconds) ·
-                     leftovers(policy) · signal(number, scope) · unheard(seconds, signals) with the ear · kin ·
-                     mark(ref) · cull(ref, spared, steps, drain); all but run begin with the request's number
+  host to warden     run(request) with descriptors · stop(steps, cause) · hurry(seconds) · signal(number, scope) ·
+                     unheard(seconds, signals) with the ear · mark(ref) · cull(ref, spared, steps, drain); all but run
+                     begin with the request's number
   warden to host     started(pid, start) · failed(errno, what) · stopped(signal) · continued · exited(status, after) ·
-                     leftovers(members) · asked(cause, after) · signals(list) · kin(members) · marked(ref, identities) ·
+                     leftovers(members) · asked(cause, after) · signals(list) · marked(ref, identities) ·
                      culled(ref, facts) · ended(facts) · leaving
   launcher, in place of a warden that died    unstarted · killed(signal) · ended(facts)
 
@@ -177,7 +177,7 @@ class Line:
 
     def send(self, *message: object) -> None:
         """Send, or keep until ``flush``. What nobody can read any more is passed over."""
-        if len(self._waiting) >= _MOST_WAITING and message[0] in ("signals", "kin", "stopped", "continued"):
+        if len(self._waiting) >= _MOST_WAITING and message[0] in ("signals", "stopped", "continued"):
             self.dropped += 1
             return
         self._waiting.append(message)

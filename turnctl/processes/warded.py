@@ -7,7 +7,7 @@ import select
 from typing import TYPE_CHECKING, Any
 
 from turnctl.processes import link
-from turnctl.processes.request import Leftovers, Steps, plain
+from turnctl.processes.request import Steps, plain
 
 if TYPE_CHECKING:
     import _socket
@@ -135,17 +135,9 @@ class Warded:
         """Begin to end it, and kill it ``within_s`` from now at the latest."""
         self._send("hurry", float(within_s))
 
-    def deadline(self, within_s: float | None) -> None:
-        """Replace the time at which the ladder begins by itself; None for never."""
-        self._send("deadline", within_s)
-
     def unheard(self, due_s: float | None, numbers: tuple[int, ...], ear: int) -> None:
         """Replace what it is to obey although this process does not tell of it (``processes.unheard``)."""
         self._send("unheard", due_s, numbers, fds=() if ear < 0 else (ear,))
-
-    def leftovers(self, policy: Leftovers) -> None:
-        """Replace the policy for what the command leaves behind; acts at once if it has been told of."""
-        self._send("leftovers", policy)
 
     def rouse(self) -> None:
         """Have the warden continued, if somebody stopped it."""
@@ -158,10 +150,6 @@ class Warded:
     def signal(self, signum: int, *, group: bool = False) -> None:
         """Send a signal to the main process, or to its group in one step."""
         self._send("signal", int(signum), "group" if group else "process")
-
-    def ask_kin(self) -> None:
-        """Ask for a ``kin`` message: who lives of the command now."""
-        self._send("kin")
 
     def mark(self, ref: int) -> None:
         """Ask for a ``marked`` message: who lives below the warden now, as pid and start."""

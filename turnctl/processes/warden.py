@@ -77,7 +77,6 @@ class Warden:
         self._policy = "end"
         self._is_odd = False
         self._has_told_exit = False
-        self._is_deadline_given = False
         self._lost = ""
         self._idle_at = monotonic() + IDLE_S
         self._status: int | None = None
@@ -188,23 +187,14 @@ class Warden:
                 self._begin(request["steps"] if rest[0] > 0 else (), "stop")
             assert self._ladder is not None
             self._ladder.shorten(monotonic() + rest[0])
-        elif kind == "deadline":
-            self._deadline = None if rest[0] is None else monotonic() + rest[0]
-            self._is_deadline_given = True
         elif kind == "unheard":
             self._expect(rest[0], rest[1], fds[0] if fds else -1)
-        elif kind == "leftovers":
-            self._policy = rest[0]
-            if self._has_told_exit and self._settle_at is None:
-                self._deal_with_leftovers()
         elif kind == "signal":
             if rest[1] == "group":
                 self._below.signal_group(rest[0])
             else:
                 self._below.signal_leader(rest[0])
             self._tell_sent()
-        elif kind == "kin":
-            self._line.send("kin", self._below.describe("running"))
         elif kind in ("mark", "cull"):
             self._culls.obey(kind, rest, self._below, self._began)
 
@@ -214,7 +204,7 @@ class Warden:
         failpoint("warden-asked")
         self._request = request
         self._ladder = self._deadline = self._settle_at = None
-        self._has_told_exit = self._is_deadline_given = False
+        self._has_told_exit = False
         self._policy = request["leftovers"]
         try:
             self._below = below = begin(request, fds, self._lift)
@@ -284,7 +274,7 @@ class Warden:
             failpoint("warden-exited")
             if self._ladder is None:
                 self._settle_at = now + SETTLE_S
-            if self._policy != "wait" and not self._is_deadline_given:
+            if self._policy != "wait":
                 self._deadline = None  # the timeout was the main process's own
         cause, presses = self._unheard.found(now)
         if cause and self._request is not None:
