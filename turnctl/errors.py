@@ -13,6 +13,7 @@ __all__ = [
     "BadArgument",
     "BadDuration",
     "CancelledError",
+    "ClientChanged",
     "CommandError",
     "ContainmentUnavailable",
     "EventMisuse",
@@ -161,3 +162,15 @@ class ContainmentUnavailable(TurnctlError):
         self.wanted = wanted
         self.missing = missing
         self.remedy = remedy
+
+
+class ClientChanged(TurnctlError):
+    """A client's internals are not as turnctl knows them, so that a stop could not reach its requests.
+
+    ``client`` names its package, ``missing`` what was not found of it.
+    """
+
+    def __init__(self, message: str, *, client: str = "", missing: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.client = client
+        self.missing = missing

@@ -19,15 +19,22 @@ def install(
     of the process; with two or more it obeys none, as without. ``subprocess``: ``run``, ``Popen``, ``call``,
     ``check_call``, ``check_output``, ``getoutput`` and ``getstatusoutput`` of the standard library, and so
     ``os.popen``, start commands of the current turn; names that were imported from it before are not reached, and
-    ``asyncio`` keeps its own. ``http`` is refused: this version does not have it.
+    ``asyncio`` keeps its own. ``http``: the requests of HTTP clients that were imported before (httpx and all that is
+    built on it; see docs/httpx.md) end with a stop of the turn that makes them; ``BadArgument`` if none was,
+    ``ClientChanged`` if the internals of one are not what turnctl knows.
     Installs are counted; ``uninstall()`` undoes the last one, the end of the ``with`` its own. Thread-safe, never
     blocks, not a checkpoint.
     """
-    if subprocess is not True and subprocess is not False:
-        raise BadArgument(f"install(subprocess=...) is True or False, not {subprocess!r}")
+    for name, given in (("subprocess", subprocess), ("http", http)):
+        if given is not True and given is not False:
+            raise BadArgument(f"install({name}=...) is True or False, not {given!r}")
     more: dict[str, tuple[Change, ...]] = {}
     if subprocess:
         from turnctl.processes.replacing import changes
 
         more["subprocess"] = changes()
-    return install_these(threads=threads, single_turn=single_turn, http=http, more=more)
+    if http:
+        from turnctl.integrations.everywhere import changes as changes_of_clients
+
+        more["http"] = changes_of_clients()
+    return install_these(threads=threads, single_turn=single_turn, more=more)

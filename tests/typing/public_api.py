@@ -16,6 +16,7 @@ from turnctl import (
     BadDuration,
     CancelledError,
     CancelToken,
+    ClientChanged,
     CommandError,
     Completed,
     ContainmentUnavailable,
@@ -240,7 +241,8 @@ def reads(report: TurnReport) -> list[ActivityRecord]:
 
 def errors(error: BaseException) -> str:
     kinds: tuple[type[TurnctlError], ...] = (
-        *(BadArgument, BadDuration, CommandError, ContainmentUnavailable, EventMisuse, ExecutorClosed),
+        *(BadArgument, BadDuration, ClientChanged, CommandError, ContainmentUnavailable, EventMisuse),
+        ExecutorClosed,
         *(SessionBusy, ShuttingDown, TokenMisuse, TooManyAbandoned, TurnOver),
     )
     if isinstance(error, CancelledError):

@@ -105,6 +105,7 @@ class Exchange:
         "_is_over",
         "_unwatch",
         "activity",
+        "at_end",
         "is_cut",
         "name",
         "received",
@@ -123,6 +124,8 @@ class Exchange:
         #: bytes handed to the kernel for it, and read from the kernel; None where the connection is shared
         self.sent: int | None = 0
         self.received: int | None = 0
+        #: called once at the end of the turn, if it is still under way then; must not block
+        self.at_end: Callable[[], object] | None = None
         #: whether its connection was cut: what looks like its end is none
         self.is_cut = False
         self._chance: list[Callable[[], object]] = []
@@ -230,11 +233,14 @@ class Exchange:
         try:
             cut()
         except OSError as error:
-            if self.turn is not None:
-                self.turn.notes.append(f"could not cut {self.name}: {type(error).__name__}: {error}")
+            self._note(f"could not cut {self.name}: {type(error).__name__}: {error}")
         finally:
             self._cut_done.set()
         return True
+
+    def _note(self, text: str) -> None:
+        if self.turn is not None:
+            self.turn.notes.append(text)
 
     # -- its account (X3) -------------------------------------------------------------------------------------
 
@@ -272,7 +278,14 @@ class Exchange:
 
     def end(self, kill_at: Callable[[], float]) -> None:  # noqa: ARG002 - there is nothing to wait for
         self._stop_watching()
-        self.activity.close("cancelled", f"the turn ended while {self.account()}")
+        if not self.activity.close("cancelled", f"the turn ended while {self.account()}"):
+            return
+        at_end, self.at_end = self.at_end, None
+        if at_end is not None:
+            try:
+                at_end()
+            except Exception as error:  # noqa: BLE001 - of the client; the end of the turn goes on, and tells it
+                self._note(f"could not close {self.name}: {type(error).__name__}: {error}")
 
     def alive(self) -> tuple[str, ...]:
         return ()

@@ -20,6 +20,7 @@ raises ``TimeoutError``, as a socket does. Thread-safety is that of a socket: on
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import socket
 import ssl
@@ -36,7 +37,18 @@ from turnctl.waiting.worker import Worker
 if TYPE_CHECKING:
     from turnctl.integrations.exchanges import Exchange
 
-__all__ = ["apart", "connect", "connect_unix", "handshake", "look_up", "raced", "receive", "receive_into", "send"]
+__all__ = [
+    "apart",
+    "connect",
+    "connect_unix",
+    "handshake",
+    "look_up",
+    "raced",
+    "receive",
+    "receive_into",
+    "secure",
+    "send",
+]
 
 T = TypeVar("T")
 Address = tuple[Any, ...]
@@ -93,6 +105,63 @@ def handshake(exchange: Exchange, sock: ssl.SSLSocket, timeout: float | None = N
     """Carry out the TLS handshake of a socket that was wrapped with ``do_handshake_on_connect=False``."""
     exchange.stage = "securing the connection"
     raced(exchange, sock, READ, timeout, sock.do_handshake)
+
+
+def secure(
+    exchange: Exchange,
+    sock: socket.socket,
+    context: ssl.SSLContext,
+    server_hostname: str | None = None,
+    timeout: float | None = None,
+) -> ssl.SSLSocket:
+    """``sock`` with TLS on it, in non-blocking mode; it takes ``sock`` over. A checkpoint at its start.
+
+    A context that only shakes hands while it wraps (a class of somebody else) does so on a thread of its own, which
+    a stop frees by a shutdown of the socket.
+    """
+    exchange.check()
+    exchange.stage = "securing the connection"
+    if not _can_defer(context):
+        return _secure_apart(exchange, sock, context, server_hostname, timeout)
+    sock.setblocking(False)
+    secured = context.wrap_socket(sock, server_hostname=server_hostname, do_handshake_on_connect=False)
+    try:
+        handshake(exchange, secured, timeout)
+    except BaseException:
+        secured.close()
+        raise
+    return secured
+
+
+def _can_defer(context: Any) -> bool:
+    """Whether the handshake can be had apart from the wrapping, with all that the context looks at in it."""
+    if type(context).wrap_socket is ssl.SSLContext.wrap_socket:
+        return True
+    inner = getattr(context, "_ctx", None)  # truststore: its sockets look at the certificate themselves
+    made = getattr(inner, "sslsocket_class", ssl.SSLSocket)
+    return made.do_handshake is not ssl.SSLSocket.do_handshake
+
+
+def _secure_apart(
+    exchange: Exchange, sock: socket.socket, context: ssl.SSLContext, server_hostname: str | None, timeout: float | None
+) -> ssl.SSLSocket:
+    sock.settimeout(timeout)
+    wrap = functools.partial(context.wrap_socket, sock, server_hostname=server_hostname)
+    with sock.dup() as handle:  # ``sock`` gives its descriptor away in there
+        try:
+            secured = apart(exchange, "TLS handshake", wrap, drop=ssl.SSLSocket.close)
+        except BaseException:
+            _shut(handle)
+            raise
+    secured.setblocking(False)
+    return secured
+
+
+def _shut(sock: socket.socket) -> None:
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # its other end was faster
 
 
 def connect(

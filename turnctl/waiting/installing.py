@@ -201,21 +201,20 @@ def install(
     *,
     threads: bool = False,
     single_turn: bool = False,
-    http: bool = False,
     more: Mapping[str, tuple[Change, ...]] | None = None,
 ) -> Installed:
     """``turnctl.install`` without what rooms above this one have to offer, which comes as ``more``, by name."""
-    for name, given in (("threads", threads), ("single_turn", single_turn), ("http", http)):
+    for name, given in (("threads", threads), ("single_turn", single_turn)):
         if given is not True and given is not False:
             raise BadArgument(f"install({name}=...) is True or False, not {given!r}")
-    if http:
-        raise BadArgument("install(http=True) is not in this version; give turn.call() an abort=, or bridge the socket")
     found = {"threads": _threads if threads else (), **(more or {})}
     names = [name for name, changes in found.items() if changes]
     if single_turn:
         names.append("single_turn")
     if not names:
-        raise BadArgument("install() has nothing to install: give threads=True, single_turn=True or subprocess=True")
+        raise BadArgument(
+            "install() has nothing to install: give threads=True, single_turn=True, subprocess=True or http=True"
+        )
     return Installed(tuple(names), tuple(change for changes in found.values() for change in changes))._enter()
 
 

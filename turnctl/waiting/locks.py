@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from _thread import LockType, allocate_lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from turnctl import points
 from turnctl.errors import BadArgument
@@ -106,6 +106,13 @@ class Lock:
     def __init__(self) -> None:
         self._inner = allocate_lock()  # only ever tried, never waited for
         self._waiters: list[LockType] = []
+
+    @classmethod
+    def _over(cls, inner: LockType) -> Self:
+        """One on a lock that others take and free plainly; who frees that has to call ``_pass_on`` afterwards (L1)."""
+        lock = cls()
+        lock._inner = inner
+        return lock
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """Acquire it; whether it was. Blocks, unless told not to, at most ``timeout`` seconds; no checkpoint."""

@@ -1,0 +1,249 @@
+"""What a connection of httpcore blocks in: connect, secure, read and write, raced with the stop.
+
+Invariants
+  C1  Without an exchange that is served the original runs, with its arguments as they are. The one exception: a
+      connection that requests share (HTTP/2) is never put into another mode by one of them while another reads, so it
+      is read and written the same way by all.
+  C2  What an exchange opens and does not hand on it closes, whatever ends it.
+  C3  What could not be sent on a shared connection, because the stop came in the middle, is kept and goes out before
+      anything else, whoever writes next: no frame is torn. It is touched with the connection's write lock held.
+  C4  What a stop raises is never made a connection error of: it is no ``OSError``, and only those are translated.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from turnctl.integrations import wires
+from turnctl.integrations.cores.library import Library
+from turnctl.integrations.exchanges import served
+from turnctl.waiting.installing import Change
+
+__all__ = ["NOBODY", "Shared", "changes", "shared_of"]
+
+_SHARED = "_turnctl_shared"
+_REST = "_turnctl_rest"
+
+
+class _Nobody:
+    """Stands for the exchange of a request that obeys no turn, on a connection that it shares."""
+
+    stage = ""
+    sent = received = None
+
+    def check(self) -> None:
+        """There is nobody to stop it."""
+
+    look_back = check
+
+    def obeyed(self) -> None:
+        """No token wakes it."""
+
+
+NOBODY: Any = _Nobody()
+
+
+class Shared:
+    """What the requests on one connection share, and cannot lose when one of them is stopped."""
+
+    __slots__ = ("rest",)
+
+    def __init__(self) -> None:
+        #: bytes that have to be sent before anything else (C3)
+        self.rest = b""
+
+    def keep(self, unsent: bytes) -> None:
+        self.rest = unsent
+
+
+def shared_of(stream: Any) -> Shared:
+    """The mark of ``stream`` that says that requests share it; made with the first call."""
+    found: Shared = stream.__dict__.setdefault(_SHARED, Shared())
+    return found
+
+
+@contextmanager
+def _told_as(timeout: type[Exception], failure: type[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError as error:
+        raise timeout(error) from error
+    except OSError as error:
+        raise failure(error) from error
+
+
+def changes(library: Library) -> list[Change]:
+    """What is replaced in the part that talks to sockets."""
+    part = library.part("_backends.sync")
+
+    def stream() -> Any:
+        return part.SyncStream
+
+    def nested() -> Any:
+        return part.TLSinTLSStream
+
+    def backend() -> Any:
+        return part.SyncBackend
+
+    return [
+        Change(stream, "read", lambda change: _read(change, library)),
+        Change(stream, "write", lambda change: _write(change, library)),
+        Change(stream, "start_tls", lambda change: _start_tls(change, library)),
+        Change(nested, "_perform_io", _perform_io),
+        Change(backend, "connect_tcp", lambda change: _connect_tcp(change, library)),
+        Change(backend, "connect_unix_socket", lambda change: _connect_unix(change, library)),
+    ]
+
+
+def _read(change: Change, library: Library) -> Callable[..., Any]:
+    original: Any = change.original
+    timed_out, failed = library.face.ReadTimeout, library.face.ReadError
+
+    def read(self: Any, max_bytes: int, timeout: float | None = None) -> bytes:
+        exchange = served.get()
+        if exchange is None:
+            if _SHARED not in self.__dict__:
+                return original(self, max_bytes, timeout)  # type: ignore[no-any-return]
+            exchange = NOBODY
+        elif exchange.stage == "sending the request":
+            exchange.stage = "waiting for the response"
+        try:
+            return wires.receive(exchange, self._sock, max_bytes, timeout)
+        except TimeoutError as error:
+            raise timed_out(error) from error
+        except OSError as error:
+            raise failed(error) from error
+
+    return read
+
+
+def _write(change: Change, library: Library) -> Callable[..., Any]:
+    original: Any = change.original
+    timed_out, failed = library.face.WriteTimeout, library.face.WriteError
+
+    def write(self: Any, buffer: bytes, timeout: float | None = None) -> None:
+        exchange = served.get()
+        shared: Shared | None = self.__dict__.get(_SHARED)
+        if exchange is None and shared is None:
+            original(self, buffer, timeout)
+            return
+        if shared is not None and shared.rest:
+            buffer = shared.rest + bytes(buffer)
+        if not buffer:
+            return
+        try:
+            if shared is None:
+                assert exchange is not None
+                wires.send(exchange, self._sock, buffer, timeout)
+            else:
+                wires.send(NOBODY if exchange is None else exchange, self._sock, buffer, timeout, shared.keep)
+                shared.rest = b""
+        except TimeoutError as error:
+            raise timed_out(error) from error
+        except OSError as error:
+            raise failed(error) from error
+
+    return write
+
+
+def _start_tls(change: Change, library: Library) -> Callable[..., Any]:
+    original: Any = change.original
+    part = library.part("_backends.sync")
+
+    def start_tls(
+        self: Any, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> Any:
+        exchange = served.get()
+        if exchange is None:
+            return original(self, ssl_context, server_hostname, timeout)
+        with _told_as(library.face.ConnectTimeout, library.face.ConnectError):
+            try:
+                if isinstance(self._sock, ssl.SSLSocket):
+                    exchange.stage = "securing the connection"
+                    return part.TLSinTLSStream(self._sock, ssl_context, server_hostname, timeout)
+                return part.SyncStream(wires.secure(exchange, self._sock, ssl_context, server_hostname, timeout))
+            except BaseException:  # C2
+                self.close()
+                raise
+
+    return start_tls
+
+
+def _perform_io(change: Change) -> Callable[..., Any]:
+    original: Any = change.original
+
+    def perform_io(self: Any, func: Callable[..., Any]) -> Any:
+        exchange = served.get()
+        if exchange is None:
+            if _SHARED not in self.__dict__:
+                return original(self, func)
+            exchange = NOBODY
+        timeout = self._sock.gettimeout()
+        while True:
+            wants_more = False
+            result = None
+            try:
+                result = func()
+            except ssl.SSLWantReadError:
+                wants_more = True
+            except ssl.SSLWantWriteError:
+                pass  # what it wants to write is sent below, and then it is asked again
+            else:
+                _send_out(self, exchange, timeout)
+                return result
+            _send_out(self, exchange, timeout)
+            if wants_more:
+                data = wires.receive(exchange, self._sock, self.TLS_RECORD_SIZE, timeout)
+                if data:
+                    self._incoming.write(data)
+                else:
+                    self._incoming.write_eof()
+
+    return perform_io
+
+
+def _send_out(stream: Any, exchange: Any, timeout: float | None) -> None:
+    data = stream.__dict__.pop(_REST, b"") + stream._outgoing.read()
+    if data:
+        wires.send(exchange, stream._sock, data, timeout, lambda rest: stream.__dict__.__setitem__(_REST, rest))  # C3
+
+
+def _connect_tcp(change: Change, library: Library) -> Callable[..., Any]:
+    original: Any = change.original
+    part = library.part("_backends.sync")
+
+    def connect_tcp(
+        self: Any,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Any = None,
+    ) -> Any:
+        exchange = served.get()
+        if exchange is None:
+            return original(self, host, port, timeout, local_address, socket_options)
+        options = [*(socket_options or ()), (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
+        source = None if local_address is None else (local_address, 0)
+        with _told_as(library.face.ConnectTimeout, library.face.ConnectError):
+            return part.SyncStream(wires.connect(exchange, host, port, timeout, source, options))
+
+    return connect_tcp
+
+
+def _connect_unix(change: Change, library: Library) -> Callable[..., Any]:
+    original: Any = change.original
+    part = library.part("_backends.sync")
+
+    def connect_unix_socket(self: Any, path: str, timeout: float | None = None, socket_options: Any = None) -> Any:
+        exchange = served.get()
+        if exchange is None:
+            return original(self, path, timeout, socket_options)
+        with _told_as(library.face.ConnectTimeout, library.face.ConnectError):
+            return part.SyncStream(wires.connect_unix(exchange, path, timeout, socket_options or ()))
+
+    return connect_unix_socket

@@ -1,0 +1,35 @@
+"""What ``install(http=True)`` changes: the clients of this process that there is a file for here, if they are loaded.
+
+A client that nobody has imported yet is not loaded for this, and not watched for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING
+
+from turnctl.errors import BadArgument
+
+if TYPE_CHECKING:
+    from turnctl.waiting.installing import Change
+
+__all__ = ["changes"]
+
+#: each module of ours with a ``changes()``, and the packages of which one has to be loaded for it
+_PARTS = (("turnctl.integrations.cores.making", ("httpx", "httpcore", "httpx2", "httpcore2")),)
+
+
+def changes() -> tuple[Change, ...]:
+    """The changes for what is loaded now. Raises ``BadArgument`` if that is nothing."""
+    found: list[Change] = []
+    for module, packages in _PARTS:
+        if any(package in sys.modules for package in packages):
+            found += importlib.import_module(module).changes()
+    if not found:
+        names = ", ".join(package for _, packages in _PARTS for package in packages)
+        raise BadArgument(
+            f"install(http=True) found no client to change; import the one that you use before it ({names} and what "
+            "is built on them)"
+        )
+    return tuple(found)
