@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["changes"]
 
 #: each module of ours with a ``changes()``, and the packages of which one has to be loaded for it
-_PARTS = (("turnctl.integrations.cores.making", ("httpx", "httpcore", "httpx2", "httpcore2")),)
+_PARTS = (
+    ("turnctl.integrations.cores.making", ("httpx", "httpcore", "httpx2", "httpcore2")),
+    ("turnctl.integrations.urllib3", ("urllib3",)),
+)
 
 
 def changes() -> tuple[Change, ...]:

@@ -175,7 +175,7 @@ def _name_of(request: Any) -> str:
 def mode_for(family: str, wrapped: Any, fallback: Fallback | None) -> Mode:
     """How requests of ``wrapped`` are to be run. Raises what tells why they cannot be stopped, if that is refused."""
     if fallback not in _FALLBACKS:
-        raise BadArgument(f"unknown fallback {fallback!r}; use "call", "check" or None")
+        raise BadArgument(f'unknown fallback {fallback!r}; use "call", "check" or None')
     if isinstance(wrapped, type) or not callable(getattr(wrapped, "handle_request", None)):
         raise BadArgument(f"Transport() goes around a transport of {family}, not {wrapped!r}")
     if type(wrapped).__name__ in _IN_PROCESS and type(wrapped).__module__.startswith(f"{family}."):
