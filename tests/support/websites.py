@@ -146,20 +146,22 @@ def proxy(*, stalls: bool = False) -> Iterator[Website]:
         host, _, port = target.decode().rpartition(":")
         with socket.create_connection((host, int(port)), BOUND) as other:
             peer.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            try:
-                _pump(peer, other)
-            except OSError:
-                pass  # one of the two was reset
+            pump(peer.sock, other)
 
     with loopback(serve) as server:
         site = Website(server, "http")
         yield site
 
 
-def _pump(peer: Peer, other: socket.socket) -> None:
+def pump(one: socket.socket, other: socket.socket) -> None:
+    """Hand on what comes from either side, until one of them ends or is reset."""
     while True:
-        for sock in select.select([peer.sock, other], [], [], BOUND)[0]:
-            data = sock.recv(65536)
+        is_there = isinstance(one, ssl.SSLSocket) and one.pending()
+        for sock in [one] if is_there else select.select([one, other], [], [], BOUND)[0]:
+            try:
+                data = sock.recv(65536)
+                (other if sock is one else one).sendall(data)
+            except OSError:
+                return
             if not data:
                 return
-            (other if sock is peer.sock else peer.sock).sendall(data)

@@ -2,7 +2,8 @@
 
 ``Connection`` stands on top of the class of a connection, urllib3's own or somebody else's. What cannot be raced: the
 TLS handshake, which is cut through a second descriptor of the same connection; SOCKS, and a ``connect`` or
-``_new_conn`` of somebody else, which run on a thread that a stop leaves behind. Outside of turns it does nothing.
+``_new_conn`` of somebody else, which run on a thread that a stop leaves behind. Outside of turns a connection is made
+as ever, and gets its ``RacedSocket`` when it is read from, since a turn may read on.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class Connection:
             theirs.connect()
         self.take_on(exchange)
 
-    def take_on(self, exchange: Exchange) -> None:
+    def take_on(self, exchange: Exchange | None) -> None:
+        """Have the socket, if there is one yet, obey ``exchange``; with None whichever turn it is used in."""
         conn: Any = self
         if conn.sock is not None:
             conn.sock = adopt(conn.sock)
@@ -102,9 +104,7 @@ class Connection:
             sock.task = None
 
     def getresponse(self, *args: Any, **options: Any) -> Any:
-        exchange = served.get()
-        if exchange is not None:
-            self.take_on(exchange)  # a connection that somebody else's connect() has made
+        self.take_on(served.get())  # a connection that was made outside of turns, or by a connect() of somebody else
         return super().getresponse(*args, **options)  # type: ignore[misc]
 
 

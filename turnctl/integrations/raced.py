@@ -48,8 +48,8 @@ class RacedSocket:
         "__weakref__",
         "_closed",
         "_io_refs",
+        "_is_body",
         "_is_raced",
-        "_reads",
         "_timeout",
         "exchange",
         "real",
@@ -64,7 +64,7 @@ class RacedSocket:
         self.task: str | None = None
         #: whether the other side has ended the stream
         self.saw_end = False
-        self._reads = 0
+        self._is_body = False
         self._closed = False
         self._io_refs = 0
         self._timeout: float | None = real.gettimeout()
@@ -81,7 +81,7 @@ class RacedSocket:
             self.let_go()
         elif exchange is not self.exchange:
             self.exchange = exchange
-            self._reads = 0
+            self._is_body = False
             exchange.hold(self.cut)
 
     def let_go(self) -> bool:
@@ -100,7 +100,7 @@ class RacedSocket:
 
     def body_began(self) -> None:
         """What is read from now on is a response that was given to the caller, who may read it when he likes."""
-        self._reads = 1
+        self._is_body = True
 
     # -- reading and writing ----------------------------------------------------------------------------------
 
@@ -121,10 +121,8 @@ class RacedSocket:
 
     def _receive(self, once: Callable[[], T]) -> T:
         exchange = self.exchange
-        if exchange is not None and self._reads:
-            self._reads += 1
-            if self._reads > 2:
-                exchange.watch()  # it is being read in parts: between two of them nobody would see a stop
+        if self._is_body and exchange is not None:
+            exchange.watch()  # it comes in parts: between two of them nobody would see a stop
         return self._operate(READ, self._timeout, once)
 
     def _received(self, got: int, wanted: int) -> None:

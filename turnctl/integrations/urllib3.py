@@ -6,7 +6,8 @@ Three methods of a pool are put around: ``urlopen`` begins the exchange, ``_get_
 Invariants
   N1  One exchange for each attempt: a retry and a redirect begin another one, which is a checkpoint. What an attempt
       failed with is recorded when urllib3 takes note of it, before it would sleep or try again.
-  N2  Outside of turns nothing is changed: what was made in a turn goes on as a plain socket does.
+  N2  Outside of turns requests are made as ever. What a turn reads on there is raced, in pools that were made
+      stoppable; ``install`` leaves what is done outside of turns alone.
   N3  A connection is let go before its pool can give it to somebody else.
   N4  A pool whose wait for a connection was stopped gets nothing back: it gave nothing.
   N5  An urllib3 that does not work in this way is told by ``refuse_if_changed`` before anything is sent.
@@ -138,6 +139,8 @@ def _get_conn(pool: Any, original: Callable[..., Any], timeout: float | None) ->
     exchange = served.get()
     if exchange is None:
         conn = original(timeout)
+        if isinstance(pool, _Pool):
+            put_on_top(Connection, conn)
         if isinstance(conn.sock, RacedSocket):
             conn.sock.bind(None)
         return conn
