@@ -56,7 +56,7 @@ def run(
     ``tee_lines=True`` as lines of text. It runs on a thread of its own and never holds the command up; what it is more
     than 8 MiB behind with is not handed on, and counted in ``outcome.tee_lost``, unless ``tee_backpressure=True`` has
     the command wait. ``idle_timeout`` ends the command as ``timeout`` does when nothing came on a captured or handed on
-    stream for so long.
+    stream for so long; unlike ``timeout`` it is not held while this program itself is stopped.
 
     ``env`` is the whole environment, this program's if None; ``env_unset`` takes out of it what its patterns match,
     and ``env_extra`` adds to it. ``pass_fds`` are handed on under their numbers. ``umask`` and ``nice`` (which is added
