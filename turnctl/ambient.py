@@ -145,7 +145,7 @@ def call(
 
 
 def stream(
-    source: Iterable[T],
+    source: Iterable[T] | AbstractContextManager[Iterable[T]],
     close: Callable[[], object] | None = None,
     *,
     name: str | None = None,
@@ -155,8 +155,10 @@ def stream(
 
     A checkpoint before each item; a stop also wakes a ``next()`` that is blocked. The source is asked for up to
     ``ahead`` items early, on another thread; 1 keeps in step with the loop, 0 stays on the loop's thread. ``close``
-    (default: the source's own ``close``) is called exactly once on every way out. What was received is in the report
-    of the turn.
+    unblocks and closes the source, exactly once on every way out. Without it a stop shuts down the connection below,
+    where one is found below a stream of openai, anthropic, litellm, httpx, requests or urllib3, and the source's own
+    ``close`` is called. A context manager that gives something to iterate over, such as ``client.responses.stream()``,
+    is entered with the first item and left once. What was received is in the report of the turn.
     """
     from turnctl.waiting.stream import stream
 

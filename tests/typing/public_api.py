@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import socket
 import threading
@@ -132,6 +133,8 @@ def waits(words: queue.Queue[str], futures: list[Future[int]], thread: threading
 
 def calls_and_streams(text: str) -> int:
     assert_type(turnctl.call(len, text, prefer="result", interrupt=True), int)
+    opened = contextlib.nullcontext([1, 2])  # a manager that gives something to iterate over
+    assert_type(next(turnctl.stream(opened)), int)
     with turnctl.stream(["a", "b"], name="reply") as parts:
         assert_type(parts, turnctl.Stream[str])
         for part in parts:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from turnctl.errors import BadArgument, CancelledError
 from turnctl.tokens.frames import calls_the_body
 from turnctl.tokens.shielding import is_shielded
-from turnctl.waiting.bridge import bridge_socket
+from turnctl.waiting.bridge import make_for_socket
 from turnctl.waiting.call import token_in
 from turnctl.waiting.parking import must_raise
 
@@ -90,7 +90,8 @@ class Stoppable:
             raise
         if not is_shielded(token):
             try:
-                self._bridging = bridge_socket(turn, self._socket(), token=token)
+                self._bridging = make_for_socket(turn, self._socket(), token)
+                self._bridging._attach()
             except BaseException:
                 self._close_own()
                 raise

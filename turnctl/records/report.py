@@ -9,6 +9,7 @@ import attrs
 from turnctl.records.process import ProcessOutcome
 from turnctl.records.states import state_word
 from turnctl.records.stops import Outcome, StopRecord
+from turnctl.records.texts import text_of
 from turnctl.records.words import sentence
 
 __all__ = ["ActivityRecord", "ActivityState", "Execution", "TurnReport"]
@@ -43,17 +44,17 @@ class ActivityRecord:
         """What a stream had received when it was stopped or left, and its loop has never seen."""
         return () if self.received is None else self.received[self.given :]
 
+    @property
+    def text(self) -> str | None:
+        """What a stream has received, as text: pieces of text, or events of a model's client; None if it is neither."""
+        return None if self.received is None else text_of(self.received)
+
     def as_dict(self) -> dict[str, Any]:
-        """The record as plain values for JSON; of ``received`` the numbers, and the text where it is all text."""
+        """The record as plain values for JSON; of ``received`` the numbers, and its ``text``."""
         plain = attrs.asdict(self, recurse=False)
         given = plain.pop("given")
         if self.received is not None:
-            is_text = all(isinstance(item, str) for item in self.received)
-            plain["received"] = {
-                "items": len(self.received),
-                "given": given,
-                "text": "".join(self.received) if is_text else None,
-            }
+            plain["received"] = {"items": len(self.received), "given": given, "text": self.text}
         return plain
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from turnctl.tokens.token import CancelToken
     from turnctl.tokens.turn import TurnCore
 
-__all__ = ["Bridging", "bridge_event", "bridge_fd", "bridge_socket"]
+__all__ = ["Bridging", "bridge_event", "bridge_fd", "bridge_socket", "make_for_socket"]
 
 #: closed, or not connected, which wakes who waits on it all the same
 _NOBODY_WAITS = (errno.EBADF, errno.ENOTCONN)
@@ -176,15 +176,19 @@ def bridge_event(turn: TurnCore, event: threading.Event) -> Bridging:
     return Bridging(turn, f"{type(event).__name__} at {id(event):#x}", event.set)._attach()
 
 
-def bridge_socket(turn: TurnCore, sock: socket.socket, *, token: CancelToken | None = None) -> Bridging:
+def bridge_socket(turn: TurnCore, sock: socket.socket) -> Bridging:
     """Have ``sock`` shut down in both directions when the turn is stopped, at once if it has been.
 
     Who is blocked on it wakes: a read sees a *clean end*, a write or a connect an ``OSError``, so ask the token after
     each. The socket is not closed and not kept alive. Release it before its connection goes back to a pool. On TLS it
     is the connection below that is shut down; bridge the TLS socket, since wrapping takes the plain one's descriptor
-    away. With ``token``, a child of the turn's, it is the stop of that which is carried. Never blocks, not a
-    checkpoint, thread-safe. Raises ``TurnOver`` once the turn has ended.
+    away. Never blocks, not a checkpoint, thread-safe. Raises ``TurnOver`` once the turn has ended.
     """
+    return make_for_socket(turn, sock)._attach()
+
+
+def make_for_socket(turn: TurnCore, sock: socket.socket, token: CancelToken | None = None) -> Bridging:
+    """The bridge to ``sock``, of ``turn`` or of a child token of it, that nothing is carried to yet."""
     if not isinstance(sock, socket.socket):
         raise BadArgument(f"bridge_socket() needs a socket.socket, not {sock!r}; use turn.on_cancel(fn) for others")
     fd = sock.fileno()
@@ -195,7 +199,7 @@ def bridge_socket(turn: TurnCore, sock: socket.socket, *, token: CancelToken | N
         )
     bridging = Bridging(turn, f"socket {fd}", lambda: _shut_down(ref()), token)
     ref = weakref.ref(sock, lambda _: bridging._drop())  # forgotten, hence closed: nothing to carry to
-    return bridging._attach()
+    return bridging
 
 
 def _shut_down(sock: socket.socket | None) -> None:

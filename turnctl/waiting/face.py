@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import asyncio
     import socket
     from concurrent.futures import Future
+    from contextlib import AbstractContextManager
 
     from turnctl.records.diagnosis import Diagnosis
     from turnctl.tokens.callbacks import Registration
@@ -115,7 +116,7 @@ class WaitingTurn(TurnCore):
 
     def stream(
         self,
-        source: Iterable[T],
+        source: Iterable[T] | AbstractContextManager[Iterable[T]],
         close: Callable[[], object] | None = None,
         *,
         name: str | None = None,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from _thread import LockType
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from turnctl import clock, points
@@ -22,6 +22,7 @@ from turnctl.tokens.event import park, release_all
 from turnctl.tokens.frames import calls_the_body
 from turnctl.waiting import abandoned, forks
 from turnctl.waiting.aborting import unbound_context
+from turnctl.waiting.sources import Source
 from turnctl.waiting.threads import context_of
 from turnctl.waiting.worker import Worker
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from turnctl.tokens.turn import TurnCore
 
 __all__ = ["Feed"]
-
-_Close = Callable[[], object]
 
 
 class Feed:
@@ -44,8 +43,8 @@ class Feed:
         self,
         turn: TurnCore | None,
         token: CancelToken | None,
-        source: Iterable[Any],
-        close: _Close | None,
+        source: object,
+        close: Callable[[], object] | None,
         name: str,
         ahead: int,
     ) -> None:
@@ -67,9 +66,7 @@ class Feed:
         self.was_left = False  # the source came to its end after we had it asked no more, so that the end may be ours
         self.was_given_up = False  # the turn is over, and the source has not come back
         self.era = forks.era
-        self._source: Iterable[Any] | None = source
-        self._close = close
-        self._limit = ahead
+        self.source = Source(source, close, name)
         self._begun: list[str] = []
         # gives a mark to the first who asks; nothing can strike between taking it and closing
         self._close_once = iter((True,))
@@ -79,6 +76,13 @@ class Feed:
         self.in_next = False
         self.activity = Activity("stream", name) if turn is None else turn.activities.admit("stream", name, self)
         self.activity.received = self.received
+        try:
+            looks_again = self.source.look(turn, token)
+        except BaseException as error:  # the turn is over
+            self._begun.append("never")
+            self.finish(error)
+            raise
+        self._limit = 1 if looks_again else ahead
 
     # -- asking the source ------------------------------------------------------------------------------------
 
@@ -110,7 +114,7 @@ class Feed:
         append = received.append
         iterator: Any = None
         try:
-            iterator = iter(self._source or ())
+            iterator = iter(self.source.enter())
             for item in iterator:
                 append(item)
                 if items:  # F4
@@ -129,6 +133,7 @@ class Feed:
 
     def _has_room(self) -> bool:
         """Block until the loop has used enough; whether it wants more."""
+        self.source.look_again()
         received, activity, low = self.received, self.activity, self.low
         if len(received) - activity.given >= self.ahead:
             points.reach("stream.ahead")
@@ -138,11 +143,10 @@ class Feed:
 
     def end_generator(self, iterator: object) -> None:
         """Close a generator, on the thread that has asked it (F2); not the source itself, if ``close_here`` will."""
-        if isinstance(iterator, Generator) and (iterator is not self._source or self._close is not None):
-            try:
-                iterator.close()
-            except BaseException as error:  # noqa: BLE001 - an error of the clean-up is reported, not raised
-                self._note("end", error)
+        try:
+            self.source.end(iterator)
+        except BaseException as error:  # noqa: BLE001 - an error of the clean-up is reported, not raised
+            self._note("end", error)
 
     def _is_back(self) -> None:
         """The reader is out of the source: close it, account for it, and only then tell the loop."""
@@ -153,10 +157,13 @@ class Feed:
     def finish(self, error: BaseException | None) -> None:
         """The source has ended, or will not be asked any more; on the thread that has asked it."""
         self.error = error
+        if self.source.let_go():
+            self.is_exhausted = False  # it may look like an end
+            self.was_stopped = self.token is not None and self.token.cancelled
         self.was_left = self.closing
         self.is_whole = self.is_exhausted and not (self.token is not None and self.token.cancelled)
         self.close_here()
-        self._source = None
+        self._leave_source()
         is_late = not self.activity.is_open
         self.finished = True  # *then* what the loop does, which does the two the other way round
         if is_late:
@@ -170,18 +177,25 @@ class Feed:
     @calls_the_body
     def close_here(self) -> None:
         """Close the source on this thread, unless that was done."""
-        close: Any = self._close if self._close is not None else getattr(self._source, "close", None)
-        if self.is_elsewhere or not callable(close):
+        if self.is_elsewhere:
             return
         for _ in self._close_once:
             try:
-                close()
+                self.source.close()
             except BaseException as error:  # noqa: BLE001 - reported; the loop goes on as without
+                self._note("close", error)
+
+    @calls_the_body
+    def _leave_source(self) -> None:
+        try:
+            self.source.leave(self.error)
+        except BaseException as error:  # noqa: BLE001 - reported; the loop goes on as without
+            if error is not self.error:
                 self._note("close", error)
 
     def _close_elsewhere(self) -> None:
         """Have ``close`` called on a thread of its own; by another one if a strike kept the last from coming up."""
-        if self._close is None or any(one.is_begun for one in self._closers):
+        if not self.source.has_close or any(one.is_begun for one in self._closers):
             return
         closer = Worker(
             None, self.close_here, (), {}, kind="close", name=f"close of {self.name}", context=unbound_context()
@@ -211,11 +225,13 @@ class Feed:
             self.account()
         if self.worker is None and not self._is_asked_elsewhere():
             return  # the loop's own thread closes it
+        is_unblocked = not may_be_blocked
         if may_be_blocked:
             self._close_elsewhere()
+            is_unblocked = self.source.has_close or self.source.cut()
         if self.worker is None:
             return  # it is the loop that comes back
-        if if_blocked or not may_be_blocked or self._close is not None:
+        if if_blocked or is_unblocked:
             ends_at = clock.monotonic() + within
             self._wait(lambda: ends_at)
 
@@ -258,14 +274,17 @@ class Feed:
         elif self.worker is None:
             if not self.in_next:
                 self.finish(None)
-        elif may_be_blocked and self._close is not None:
+        elif may_be_blocked and self.source.has_close:
             self.close_here()
+        elif may_be_blocked:
+            self.source.cut()
 
     # -- being owned ------------------------------------------------------------------------------------------
 
     def ask(self) -> None:
-        """Have the source asked no more."""
-        self.hush()
+        """Have the source asked no more, and nothing wait for it where its connection is known."""
+        if self.hush():
+            self.source.cut()
 
     def end(self, kill_at: Callable[[], float]) -> None:
         """Close the source and wait for the reader within the grace; then it is left behind."""
@@ -285,6 +304,8 @@ class Feed:
         if not worker.has_ended:
             points.reach("stream.leaving")
             text = f"left behind{worker.where()}: its source did not come back within the grace; {self._counts()}"
+            if self.source.why_not is not None:
+                text = f"{text}; {self.source.why_not}"
             if self.activity.close("abandoned", text):
                 abandoned.add(worker, None if self.turn is None else self.turn.turn_id)
             self.was_given_up = True

@@ -38,9 +38,12 @@ from turnctl.waiting import forks
 from turnctl.waiting.call import token_in
 from turnctl.waiting.feed import Feed
 from turnctl.waiting.parking import pend
+from turnctl.waiting.sources import check_source
 from turnctl.waiting.worker import name_of
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from turnctl.tokens.callbacks import Registration
     from turnctl.tokens.turn import TurnCore
 
@@ -56,7 +59,7 @@ _READY = frozenset({list, tuple, range, str, bytes, bytearray, set, frozenset, d
 
 def stream(
     turn: TurnCore | None,
-    source: Iterable[T],
+    source: Iterable[T] | AbstractContextManager[Iterable[T]],
     close: Callable[[], object] | None = None,
     *,
     name: str | None = None,
@@ -72,8 +75,7 @@ def stream(
     With ``turn`` None nothing stops it, and the loop's own thread asks the source. Raises ``TurnOver`` once the
     turn has been decided.
     """
-    if not hasattr(type(source), "__iter__") and not hasattr(type(source), "__getitem__"):
-        raise BadArgument(f"stream() needs something to iterate over, not {source!r}")
+    check_source(source)
     if close is not None and not callable(close):
         raise BadArgument(f"close must be a function without arguments or None, not {close!r}")
     if type(ahead) is not int or ahead < 0:
@@ -93,7 +95,7 @@ class Stream(Generic[T]):
     def __init__(
         self,
         turn: TurnCore | None,
-        source: Iterable[T],
+        source: object,
         close: Callable[[], object] | None,
         name: str,
         *,
@@ -103,7 +105,7 @@ class Stream(Generic[T]):
         self._token = None if turn is None else token_in(turn)
         feed = self._feed = Feed(turn, self._token, source, close, name, ahead)
         self._activity = feed.activity
-        self._source: Iterable[T] | None = source if ahead == 0 else None
+        self._source: object = source if ahead == 0 else None
         self._iterator: Iterator[T] | None = None
         self._abort: Registration | None = None
         self._has_close = close is not None
@@ -275,15 +277,16 @@ class Stream(Generic[T]):
         if not feed.begin("here"):
             return False
         feed.thread = threading.get_ident()
-        assert self._source is not None
         if self._has_close and self._token is not None:
             self._abort = self._token.on_cancel(feed.close_here)  # nobody else could unblock it
+        feed.in_next = True  # to enter it may block as well
         try:
-            self._iterator = iter(self._source)
+            self._iterator = iter(feed.source.enter())
         except BaseException as error:
-            self._leave(error)
-            self._is_over = True
+            feed.in_next = False
+            self._came_to_end(error)
             raise
+        feed.in_next = False
         return True
 
     def _came_to_end(self, error: BaseException) -> None:
