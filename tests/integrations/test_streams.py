@@ -142,6 +142,7 @@ def test_body_that_is_complete_as_the_stop_comes(pooled: Pooled, server: Models)
         items = turn.stream(pooled.lines())
         loop = Background(list, items)
         peer = server.server.reached()
+        assert until(lambda: items.received)  # the reader is in it
         bridging = items._feed.source._below._bridging  # type: ignore[union-attr]
         assert bridging is not None
         with pause_at("bridge.carrying") as held:
