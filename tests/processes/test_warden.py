@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from shapes import NAMES, shape
 from standins import until
 from warding import KILL, TERM, Command, by_host, parent_of, run, tag
 
-from turnctl.processes import launch
+from turnctl.processes import launch, link
 
 pytestmark = pytest.mark.usefixtures("wardens")
 
@@ -239,6 +240,61 @@ def test_host_that_does_not_read_is_no_obstacle() -> None:
             c.warded.signal(signal.SIGCONT)  # each is told of
 
         assert until(lambda: not alive(mark))
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where a launcher and its wardens write what goes wrong with themselves."""
+    launch.shutdown()
+    path = tmp_path / "log"
+    path.touch()
+    monkeypatch.setenv("TURNCTL_LAUNCHER_LOG", str(path))
+    yield path
+    launch.shutdown()
+
+
+def test_error_of_a_warden_is_in_the_log(log: Path) -> None:
+    """A warden that an error ends says so where one can read it; the launcher ends what it held."""
+    mark = tag()
+    with Command(["sleep", mark], piped=False) as command:
+        link.send(command.warded._sock, ("stop", command.warded._number))  # no such request
+        facts = command.ended()
+
+    assert (("killed", 70), True) == (next(m for m in command.messages if m[0] == "killed"), facts["empty"])
+    assert "TypeError" in log.read_text()
+    assert [] == alive(mark)
+
+
+def test_end_that_comes_at_once_is_no_error(log: Path) -> None:
+    """A command that is over before a request to hurry has been carried out leaves its warden as it should be."""
+    for _ in range(20):
+        with Command(["sleep", "60"], piped=False) as command:
+            command.warded.hurry(0.0)
+            assert command.ended()["empty"]
+
+    assert "" == log.read_text()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can see what a warden has open")
+def test_warden_without_descriptors_goes_on(log: Path) -> None:
+    """A message whose descriptor it has no number for is passed over, and the command is not ended for it."""
+    with Command(nap().split(), piped=False) as command:
+        warden = parent_of(command.pid)
+        _, hard = limits = resource.prlimit(warden, resource.RLIMIT_NOFILE)
+        numbers = {int(name) for name in os.listdir(f"/proc/{warden}/fd")}
+        free = next(number for number in range(1000) if number not in numbers)
+        resource.prlimit(warden, resource.RLIMIT_NOFILE, (free, hard))
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            command.warded.unheard(60.0, (TERM,), ours.fileno())
+            command.warded.signal(signal.SIGCONT)
+            command.until("signals")
+        resource.prlimit(warden, resource.RLIMIT_NOFILE, limits)
+        command.warded.stop(((TERM, 60.0),))
+        facts = command.ended()
+
+    assert (-TERM, True, "stop") == (facts["status"], facts["empty"], facts["cause"])
+    assert "" == log.read_text()
 
 
 # -- what a command gets -----------------------------------------------------------------------------------------------

@@ -9,10 +9,12 @@ Failpoints: a process whose environment has ``TURNCTL_FAILPOINT=name`` kills its
 
 import _signal  # type: ignore[import-not-found,unused-ignore]
 import os
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, NoReturn
 
 __all__ = [
     "SIGCHLD",
@@ -30,6 +32,7 @@ __all__ = [
     "open_pidfd",
     "prctl",
     "rename",
+    "run_and_exit",
 ]
 
 SIGKILL: int = int(_signal.SIGKILL)
@@ -44,6 +47,9 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_DUMPABLE = 4
 _PR_SET_PDEATHSIG = 1
 
+#: what a helper ends with that an exception ended
+_FAILED = 70
+
 _failing_at = os.environ.get("TURNCTL_FAILPOINT", "")
 
 
@@ -56,6 +62,17 @@ def failpoint(name: str) -> None:
         return
     os.kill(os.getpid(), SIGKILL)
     os._exit(137)  # the first process of a namespace, whom its own signals do not reach
+
+
+def run_and_exit(main: "Callable[[], int]") -> "NoReturn":
+    """In a fork: run ``main`` and end with its status. What it raises is written to stderr, which a log may be."""
+    status = _FAILED
+    try:
+        status = main()
+    except BaseException:  # noqa: BLE001 - whoever forked us has a loop of its own, which must not go on here
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(status)
 
 
 def prctl(option: int, *args: int) -> int:

@@ -29,6 +29,7 @@ from turnctl.processes.kernel import (
     failpoint,
     hear_children,
     rename,
+    run_and_exit,
 )
 from turnctl.processes.kin import read_member
 from turnctl.processes.link import VERSION, Broken, Line
@@ -182,15 +183,13 @@ class Launcher:
             line.close()
             return
         if pid == 0:
-            status = 70
-            try:
-                kept = [fd for fd in (sock.fileno(), self._life[0], self._host) if fd >= 0]
-                close_all_but(tuple(kept))
-                status = warden.serve(sock, self._life[0], self._host)
-            finally:
-                os._exit(status)
+            run_and_exit(lambda: self._be_warden(sock))
         self._charges[pid] = Charge(pid, number, sock)
         failpoint("launcher-forked")
+
+    def _be_warden(self, sock: socket) -> int:
+        close_all_but(tuple([fd for fd in (sock.fileno(), self._life[0], self._host) if fd >= 0]))
+        return warden.serve(sock, self._life[0], self._host)
 
     # -- ends of wardens, and what they leave --------------------------------------------------------------------------
 

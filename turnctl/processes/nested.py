@@ -21,7 +21,7 @@ from time import monotonic
 
 from turnctl.processes import link, nsinit
 from turnctl.processes.birth import NotStarted
-from turnctl.processes.kernel import SIGKILL, failpoint, open_pidfd
+from turnctl.processes.kernel import SIGKILL, failpoint, open_pidfd, run_and_exit
 from turnctl.processes.kin import Member, describe, own_children, send, walk
 from turnctl.processes.marks import own_namespace
 from turnctl.processes.sweep import Below
@@ -172,7 +172,7 @@ def begin(request: "dict[str, Any]", fds: tuple[int, ...]) -> Nested:
     try:
         maker = os.fork()
         if maker == 0:
-            _be_maker(ours, theirs, request, fds)
+            run_and_exit(lambda: _make(ours, theirs, request, fds))
         theirs.close()
         failpoint("warden-made")
         os.waitpid(maker, 0)
@@ -194,13 +194,9 @@ def begin(request: "dict[str, Any]", fds: tuple[int, ...]) -> Nested:
     raise NotStarted(EIO, "namespace:gone")
 
 
-def _be_maker(ours: socket, theirs: socket, request: "dict[str, Any]", fds: tuple[int, ...]) -> None:
-    status = 70
-    try:
-        ours.close()
-        status = nsinit.make(theirs, request, fds)
-    finally:
-        os._exit(status)
+def _make(ours: socket, theirs: socket, request: "dict[str, Any]", fds: tuple[int, ...]) -> int:
+    ours.close()
+    return nsinit.make(theirs, request, fds)
 
 
 def _first_child(before: list[int]) -> int:

@@ -19,6 +19,7 @@ Every phase ends: asking by the steps, killing by ``drain`` seconds after the fi
 
 import os
 from _socket import socket
+from errno import EMFILE
 from select import POLLIN, POLLOUT
 from time import monotonic
 
@@ -160,8 +161,10 @@ class Warden:
             except OSError as error:
                 if self._request is None:
                     self._line.send("failed", error.errno, "setup")
-                    continue
-                raise
+                elif error.errno != EMFILE:
+                    raise
+                # else it was cut, as only one with descriptors can be: what the host may be unable to tell
+                continue
             if got is None:
                 return
             message, fds = got
@@ -185,8 +188,8 @@ class Warden:
         elif kind == "hurry":
             if self._ladder is None:
                 self._begin(request["steps"] if rest[0] > 0 else (), "stop")
-            assert self._ladder is not None
-            self._ladder.shorten(monotonic() + rest[0])
+            if self._ladder is not None:  # what began just now may be over
+                self._ladder.shorten(monotonic() + rest[0])
         elif kind == "unheard":
             self._expect(rest[0], rest[1], fds[0] if fds else -1)
         elif kind == "signal":
