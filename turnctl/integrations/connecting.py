@@ -20,6 +20,7 @@ from urllib3.util import connection as addresses
 
 from turnctl.integrations import wires
 from turnctl.integrations.exchanges import Exchange, served
+from turnctl.integrations.ontop import is_of_urllib3
 from turnctl.integrations.raced import RacedSocket, adopt
 
 __all__ = ["Connection"]
@@ -39,7 +40,7 @@ class Connection:
         if exchange is None:
             theirs.connect()
             return
-        if not _is_of_urllib3(type(self), "connect"):
+        if not is_of_urllib3(Connection, type(self), "connect"):
             # not ours to race: left behind on a stop
             wires.apart(exchange, f"connect to {conn.host}", theirs.connect, drop=lambda _: conn.close())
         elif isinstance(self, connection.HTTPSConnection):
@@ -71,7 +72,7 @@ class Connection:
         exchange = served.get()
         if exchange is None:
             return super()._new_conn()  # type: ignore[misc]
-        if _is_of_urllib3(type(self), "_new_conn") and not _is_of_socks(type(self)):
+        if is_of_urllib3(Connection, type(self), "_new_conn") and not _is_of_socks(type(self)):
             sock = _connected(conn, exchange)
         else:
             name = f"connect to {conn.host} by {type(self).__name__}"
@@ -171,14 +172,6 @@ def _seconds(timeout: Any) -> float | None:
     if timeout is None or isinstance(timeout, int | float):
         return timeout
     return socket.getdefaulttimeout()
-
-
-def _is_of_urllib3(kind: type, name: str) -> bool:
-    """Whether that method of a connection, below ours, is urllib3's own."""
-    for one in kind.__mro__:
-        if one is not Connection and not issubclass(one, Connection) and name in one.__dict__:
-            return one.__module__.startswith("urllib3.")
-    return False
 
 
 def _is_of_socks(kind: type) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["on_top", "put_on_top"]
+__all__ = ["is_of_urllib3", "on_top", "put_on_top"]
 
 _made: dict[tuple[type, type], Any] = {}
 
@@ -25,3 +25,11 @@ def put_on_top(ours: type, thing: Any) -> None:
     kind = on_top(ours, type(thing))
     if type(thing) is not kind:
         thing.__class__ = kind
+
+
+def is_of_urllib3(ours: type, kind: type, *names: str) -> bool:
+    """Whether each of these methods, below ``ours``, is urllib3's own."""
+    below = [one for one in kind.__mro__ if not issubclass(one, ours)]
+    return all(
+        next((one.__module__ for one in below if name in one.__dict__), "").startswith("urllib3.") for name in names
+    )

@@ -4,9 +4,9 @@ What does it is in ``integrations.urllib3``; here it is put into the adapters of
 
 Invariants
   O1  An adapter has stoppable managers from the moment it is made, copied, unpickled or given a new proxy.
-  O2  With ``fallback="call"`` and an urllib3 that cannot be made stoppable, a request runs on a thread of its own,
-      body included, which a stop leaves behind and the report names. A streamed response is refused: reading it could
-      not be stopped.
+  O2  With ``fallback="call"`` the requests of an adapter that cannot be made stoppable run on a thread of their own,
+      body included, which a stop leaves behind and the report names. A streamed response is refused there: reading it
+      could not be stopped.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any, Literal, TypeVar
 import requests
 from requests.adapters import HTTPAdapter
 
-from turnctl.errors import BadArgument, TurnctlError
+from turnctl.errors import BadArgument, ClientChanged
 from turnctl.integrations import urllib3
+from turnctl.integrations.exchanges import name_of_request
 from turnctl.integrations.ontop import put_on_top
 from turnctl.integrations.urllib3 import PoolManager, changes
 from turnctl.tokens import registry
@@ -52,18 +53,22 @@ class _Stoppable:
         turn = None if token is None or token.retired else registry.enclosing(token)
         if turn is None:
             return super().send(request, stream, *args, **options)  # type: ignore[misc]
+        name = name_of_request(request.method, request.url)
         if stream:
-            raise TurnctlError(
-                f"{request.method} {request.url} is not sent: with this urllib3 a streamed response could not be "
-                "stopped; leave stream=True out, or use a version that docs/requests.md names"
+            raise ClientChanged(
+                f"{name} is not sent: a streamed response of {type(self).__name__} could not be stopped; leave "
+                "stream=True out, or use a version that docs/requests.md names",
+                client="requests",
             )
-        return call(turn, self._send_whole, (super().send, request, args, options), {})  # type: ignore[misc]
+        send = super().send  # type: ignore[misc]
 
-    @staticmethod
-    def _send_whole(send: Any, request: Any, args: Any, options: Any) -> Any:
-        response = send(request, False, *args, **options)
-        response.content  # noqa: B018 - it is read here and not by the caller, who must not block
-        return response
+        def send_whole() -> Any:
+            response = send(request, False, *args, **options)
+            response.content  # noqa: B018 - it is read here and not by the caller, who must not block
+            return response
+
+        send_whole.__qualname__ = f"{name} by {type(self).__name__}"
+        return call(turn, send_whole, (), {})
 
 
 class Adapter(_Stoppable, HTTPAdapter):
@@ -90,22 +95,22 @@ class Session(requests.Session):
 def stoppable(session: S, *, fallback: Fallback | None = None) -> S:
     """Make the adapters of ``session`` stoppable, with the connections they have; returns the session.
 
-    Adapters of classes of your own keep what these do; what is mounted later is yours to make stoppable, as is an
-    adapter that does not come from ``HTTPAdapter``. Requests that are under way are not reached. May be called twice.
+    Adapters of classes of your own keep what these do; what is mounted later is yours to make stoppable. Requests that
+    are under way are not reached. May be called twice.
 
-    Raises ``TurnctlError`` where the urllib3 in use does not work as this needs it. With ``fallback="call"`` each
-    request then runs through ``turnctl.call``: a stop leaves its thread behind, and the report names it. Never blocks
-    for long, not a checkpoint.
+    Raises ``ClientChanged`` where the urllib3 in use does not work as this needs it, and ``BadArgument`` for an adapter
+    that is not built on urllib3. With ``fallback="call"`` the requests of such a one run through ``turnctl.call``: a
+    stop leaves their thread behind, and the report names it. Never blocks for long, not a checkpoint.
     """
     leave_behind = _must_leave_behind(fallback)
     for prefix, adapter in session.adapters.items():
-        if not isinstance(adapter, HTTPAdapter):
-            raise TurnctlError(
-                f"the adapter for {prefix} is {adapter!r}, which is no HTTPAdapter and cannot be made stoppable; run "
-                "its requests with turn.call()"
+        if fallback is None and not isinstance(adapter, HTTPAdapter):
+            raise BadArgument(
+                f"the adapter for {prefix} is {adapter!r}, which is no HTTPAdapter and cannot be made stoppable; mount "
+                'another one, or give fallback="call"'
             )
     for adapter in session.adapters.values():
-        _make_stoppable(adapter, leave_behind)
+        _make_stoppable(adapter, leave_behind or not isinstance(adapter, HTTPAdapter))
     return session
 
 
@@ -124,7 +129,7 @@ def _must_leave_behind(fallback: str | None) -> bool:
         raise BadArgument(f'fallback is "call" or None, not {fallback!r}')
     try:
         urllib3.refuse_if_changed()
-    except TurnctlError:
+    except ClientChanged:
         if fallback is None:
             raise
         return True

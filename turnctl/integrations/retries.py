@@ -6,7 +6,9 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from turnctl.integrations.exchanges import served
-from turnctl.integrations.ontop import put_on_top
+from turnctl.integrations.ontop import is_of_urllib3, put_on_top
+from turnctl.integrations.wires import apart
+from turnctl.tokens.current import current_token
 from turnctl.waiting.wait import sleep
 
 if TYPE_CHECKING:
@@ -14,9 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["stoppable_retry"]
 
+_SLEEPS = ("sleep", "sleep_for_retry", "_sleep_backoff")
+
 
 class _Retry:
-    """What stands on top of a class of ``urllib3.util.Retry``."""
+    """What stands on top of a class of ``urllib3.util.Retry``.
+
+    A class of somebody else that sleeps in a way of its own does so on a thread that a stop leaves behind.
+    """
 
     def increment(self, *args: Any, **options: Any) -> Any:
         exchange = served.get()
@@ -28,9 +35,21 @@ class _Retry:
             exchange.check()
         return super().increment(*args, **options)  # type: ignore[misc]
 
+    def sleep(self, response: Any = None) -> None:
+        theirs: Any = super()
+        exchange = served.get()
+        if exchange is None or is_of_urllib3(_Retry, type(self), *_SLEEPS):
+            theirs.sleep(response)  # by those below
+        else:
+            exchange.stage = "waiting to try again"
+            apart(exchange, f"sleep of {type(self).__name__}", theirs.sleep, response)
+
     def sleep_for_retry(self, response: Any = None) -> bool:
         me: Any = self
-        seconds = me.get_retry_after(response) if response is not None else None
+        theirs: Any = super()
+        if not is_of_urllib3(_Retry, type(self), *_SLEEPS):
+            return bool(theirs.sleep_for_retry(response))
+        seconds = me.get_retry_after(response)
         if not seconds:
             return False
         _sleep(seconds)
@@ -38,16 +57,22 @@ class _Retry:
 
     def _sleep_backoff(self) -> None:
         me: Any = self
+        theirs: Any = super()
+        if not is_of_urllib3(_Retry, type(self), *_SLEEPS):
+            theirs._sleep_backoff()
+            return
         seconds = me.get_backoff_time()
         if seconds > 0:
             _sleep(seconds)
 
 
 def _sleep(seconds: float) -> None:
-    from turnctl.tokens.current import current_token
-
     exchange = served.get()
-    sleep(current_token() if exchange is None else exchange.obeyed(), seconds)
+    if exchange is None:
+        sleep(current_token(), seconds)
+        return
+    exchange.stage = "waiting to try again"
+    sleep(exchange.obeyed(), seconds)
 
 
 def stoppable_retry(retries: Retry) -> Retry:

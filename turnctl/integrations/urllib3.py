@@ -26,7 +26,7 @@ from urllib3 import connection, connectionpool
 from urllib3.exceptions import EmptyPoolError
 from urllib3.util import Retry
 
-from turnctl.errors import CancelledError, TurnctlError, TurnOver
+from turnctl.errors import BadArgument, CancelledError, ClientChanged, TurnOver
 from turnctl.integrations.connecting import Connection
 from turnctl.integrations.exchanges import Exchange, begin, name_of_request, served, serving
 from turnctl.integrations.ontop import on_top, put_on_top
@@ -160,9 +160,11 @@ def _make_stoppable_queue(pool: Any) -> None:
     if found is None or isinstance(found, _Waiting):
         return
     if not isinstance(found, queue.Queue) or not can_join(found.not_empty):
-        raise TurnctlError(
+        raise ClientChanged(
             f"{pool!r} waits for connections in a {type(found).__name__}, which a stop cannot wake; let it have a "
-            "queue.LifoQueue (QueueCls), or block=False"
+            "queue.LifoQueue (QueueCls), or block=False",
+            client="urllib3",
+            missing=("queue.LifoQueue",),
         )
     put_on_top(_Waiting, found)
 
@@ -192,22 +194,24 @@ class PoolManager(urllib3.PoolManager):
 def stoppable(what: T) -> T:
     """Make a manager (also ``ProxyManager``) or a pool of urllib3 stoppable, with all its connections; returns it.
 
-    Requests that are under way are not reached. May be called twice. Raises ``TurnctlError`` where this urllib3 does
+    Requests that are under way are not reached. May be called twice. Raises ``ClientChanged`` where this urllib3 does
     not work as it has to. Never blocks for long, not a checkpoint.
     """
-    refuse_if_changed()
     given: Any = what
     if isinstance(given, connectionpool.HTTPConnectionPool):
+        refuse_if_changed()
         put_on_top(_Pool, given)
         return what
     if not isinstance(given, urllib3.PoolManager):
-        raise TypeError(f"stoppable() takes a manager or a pool of urllib3, not {what!r}")
-    given.pool_classes_by_scheme = {
-        scheme: on_top(_Pool, kind) for scheme, kind in given.pool_classes_by_scheme.items()
-    }
+        raise BadArgument(f"stoppable() takes a manager or a pool of urllib3, not {what!r}")
+    found = given.pool_classes_by_scheme
+    if all(issubclass(kind, _Pool) for kind in found.values()):
+        return what
+    refuse_if_changed()
+    given.pool_classes_by_scheme = {scheme: on_top(_Pool, kind) for scheme, kind in found.items()}
     with given.pools.lock:
         for key in list(given.pools.keys()):
-            stoppable(given.pools[key])
+            put_on_top(_Pool, given.pools[key])
     return what
 
 
@@ -228,6 +232,7 @@ def _replaced(name: str, ours: Callable[..., Any]) -> Change:
 
         method.__name__ = method.__qualname__ = name
         method.__doc__ = original.__doc__
+        method.__wrapped__ = original  # type: ignore[attr-defined] # what refuse_if_changed looks at
         return method
 
     return Change(lambda: connectionpool.HTTPConnectionPool, name, make)
@@ -261,16 +266,18 @@ _CALLS: tuple[tuple[type, str, tuple[str, ...]], ...] = (
 
 
 def refuse_if_changed() -> None:
-    """Raise ``TurnctlError`` if this urllib3 does not call what ours has to be called by. Never blocks."""
-    version = getattr(urllib3, "__version__", "of unknown version")
+    """Raise ``ClientChanged`` if this urllib3 does not call what ours has to be called by. Never blocks."""
     for kind, name, called in _CALLS:
         found: Any = inspect.unwrap(getattr(kind, name, None))  # type: ignore[arg-type]
         code = getattr(found, "__code__", None)
         if found is not None and code is None:
             continue  # somebody has replaced it by something that is no function, and calls on
-        missing = [one for one in called if code is None or one not in code.co_names]
+        missing = tuple(one for one in called if code is None or one not in code.co_names)
         if missing:
-            raise TurnctlError(
-                f"urllib3 {version} cannot be made stoppable: {kind.__name__}.{name} does not use {missing[0]} any "
-                'more; use a version that docs/requests.md names, or fallback="call"'
+            version = getattr(urllib3, "__version__", "of unknown version")
+            raise ClientChanged(
+                f"urllib3 {version} cannot be made stoppable: {kind.__name__}.{name} does not use "
+                f"{', '.join(missing)}; use a version that docs/requests.md names, or fallback='call'",
+                client="urllib3",
+                missing=tuple(f"{kind.__name__}.{name}: {one}" for one in missing),
             )
