@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from time import monotonic
 
+import pytest
 from commands import alive, nap
 from warding import by_host
 
 from turnctl.processes.cull import Cull
+from turnctl.processes.steps import Ladder
 
 _CODE = """
 import time
@@ -59,3 +62,18 @@ def test_who_changes_too_fast_is_taken_to_be_there() -> None:
     """A process that is another one at each look does not keep the look from coming to an end, and proves nothing."""
 
     assert not _Hopping()._is_empty()
+
+
+def test_nobody_found_in_the_end_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the time is over and a last walk finds nobody, nothing is claimed."""
+    one = Cull(0, 0, [], Ladder(0.0, (), "scope"), 0.0, 5.0)
+    monkeypatch.setattr(one, "_sweep", lambda *, is_killing: None)
+    monkeypatch.setattr(one, "_members", list)
+    first = one.step(monotonic())
+    one.ladder.killed_at = monotonic() - 5.0
+    one._look_at = 0.0
+    facts = one.step(monotonic())
+
+    assert first is None
+    assert facts is not None
+    assert (False, ()) == (facts["empty"], facts["survivors"])

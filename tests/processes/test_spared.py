@@ -16,6 +16,7 @@ from standins import BOUND, Background, until
 import turnctl
 from turnctl.errors import BadArgument
 from turnctl.processes import Process
+from turnctl.processes.guarded import Guarded
 
 
 class Shell:
@@ -222,6 +223,34 @@ def test_shell_that_ends_meanwhile(shell: Shell) -> None:
     assert not outcome.empty_proven
     assert any("the leader ended meanwhile" in note for note in outcome.notes)
     assert f"0 processes ended below process {shell.pid}, which has ended too" == record.detail
+
+
+def test_what_could_not_be_proved_is_not_completed(guarded: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the warden finds nobody and has no proof either, the scope says that it is not known who is left."""
+    facts = {"empty": False, "survivors": (), "seen": 1, "killed": 1, "signals": []}
+    monkeypatch.setattr(Guarded, "cull", lambda *args: args[-1](facts))
+    with turnctl.turn(inherit=False) as turn:
+        outcome = turn.scope(guarded.pid).end()
+        (record,) = turn.report.activities
+    monkeypatch.undo()
+
+    assert ("unknown", False) == (record.state, outcome.empty_proven)
+    assert ("nobody was found any more, but that nobody is left could not be proved in time",) == outcome.notes
+
+
+def test_warden_that_says_nothing_leaves_it_unknown(guarded: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the warden does not answer the scope ends, and says that it is not known who is left."""
+    monkeypatch.setattr("turnctl.processes.spared.DRAIN_S", 0.05)
+    monkeypatch.setattr("turnctl.processes.spared.MARGIN_S", 0.05)
+    with turnctl.turn(inherit=False) as turn:
+        scope = turn.scope(guarded.pid, only_new=False)
+        monkeypatch.setattr(Guarded, "cull", lambda *_: None)
+        scope.end(0)
+        (record,) = turn.report.activities
+    monkeypatch.undo()
+
+    assert "unknown" == record.state
+    assert "the warden of the leader does not answer, so it is not known who is left" == record.detail
 
 
 def test_grace_is_shortened_while_it_ends(guarded: Shell) -> None:

@@ -94,7 +94,7 @@ class Cull:
             return None
         found = self._sweep(is_killing=True)
         if found is None and monotonic() >= ladder.killed_at + self._drain_s:
-            return self._facts(self._members())
+            return self._facts(self._members(), is_empty=False)
         self._look_at = self._pauses.next_at(monotonic())
         return found
 
@@ -156,7 +156,7 @@ class Cull:
                 return None
             while True:
                 if self._is_empty():
-                    return self._facts([])
+                    return self._facts([], is_empty=True)
                 if not is_killing or monotonic() >= until:
                     return None
                 self._kill(until)
@@ -223,9 +223,9 @@ class Cull:
 
     # -- telling -------------------------------------------------------------------------------------------------------
 
-    def _facts(self, left: list[Member]) -> "dict[str, Any]":
+    def _facts(self, left: list[Member], *, is_empty: bool) -> "dict[str, Any]":
         return {
-            "empty": not left,
+            "empty": is_empty,
             "survivors": tuple(describe(member) for member in left),
             "seen": len(self._seen),
             "killed": len(self._struck),

@@ -62,6 +62,8 @@ class _Under:
         self.empty_proven = False
         #: whether the leader has
         self.has_ended = False
+        #: why it is not known who is left; empty if it is
+        self.unsure = ""
         self.counts = (0, 0)
         self._guarded = guarded
         self._spec = spec
@@ -106,8 +108,12 @@ class _Under:
         until = self._kill_at + DRAIN_S + MARGIN_S
         if monotonic() < until:
             return until
-        self._account.note("the warden of the leader does not answer, so it is not known who is left")
+        self._is_unknown("the warden of the leader does not answer, so it is not known who is left")
         return None
+
+    def _is_unknown(self, why: str) -> None:
+        self.unsure = why
+        self._account.note(why)
 
     def _take(self, facts: Any) -> None:
         if facts is None:
@@ -116,6 +122,8 @@ class _Under:
             return
         self.empty_proven = facts["empty"]
         self._left = [found_of(member, member[5]) for member in facts["survivors"]]
+        if not self._left and not self.empty_proven:
+            self._is_unknown("nobody was found any more, but that nobody is left could not be proved in time")
         ended = max(0, facts["seen"] - len(self._left))
         self.counts = (ended, min(ended, facts["killed"]))
         self._account.told(facts["signals"])
@@ -141,6 +149,7 @@ class _Beside(Grouped):
     """Below a process that is known by the process table alone."""
 
     empty_proven = False
+    unsure = ""
 
     def __init__(self, leader: _Bystander, spec: Spec, account: Account, wake: Callable[[], None]) -> None:
         super().__init__(leader.pid, spec, account, wake)
@@ -249,6 +258,8 @@ class Sparing(Demanded):
         if self._there:
             pids = ", ".join(str(one.entry.pid) for one in self._there)
             self._activity.close("abandoned", f"could not be ended: pid {pids}")
+        elif below.unsure:
+            self._activity.close("unknown", below.unsure)
         else:
             self._activity.close("completed", text)
         self.phase = "over"
