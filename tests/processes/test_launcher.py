@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -646,6 +647,23 @@ def test_launcher_killed_while_it_ends_orphans(monkeypatch: pytest.MonkeyPatch) 
 
     assert command.warded.is_over
     assert not command.warded.is_reusable
+
+
+def test_last_words_wait_for_a_slow_host() -> None:
+    """What is said in the place of a killed warden is not lost to a host that has much to read before it."""
+    mark = tag()
+    with Command(["sleep", mark], piped=False) as command:
+        sock, warden = command.warded._sock, parent_of(command.pid)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        for _ in range(1000):  # each is told of, and nothing is read
+            command.warded.signal(signal.SIGCONT)
+        os.kill(warden, KILL)
+        assert until(lambda: not alive(mark))
+        assert ends(warden)
+        facts = command.ended()
+
+    assert ("killed", -KILL) in command.messages
+    assert (None, True, ()) == (facts["status"], facts["empty"], facts["survivors"])
 
 
 def test_many_at_once_leave_nothing() -> None:

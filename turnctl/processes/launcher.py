@@ -10,14 +10,15 @@ Invariants
   A3  It ends when the host has gone (end of the socket, or the pidfd), when told to, or when it has had no warden and
       no request for ``IDLE_S``; but not before its wardens have ended, nor, within ``DRAIN_S``, orphans.
   A4  Its own death closes a pipe that every warden watches.
-  A5  A warden that somebody stopped is continued on the host's word and when the host has gone, and is killed on the
+  A5  What it says in a warden's place reaches a host that is slow to read; for that it waits ``PARTING_S`` at most.
+  A6  A warden that somebody stopped is continued on the host's word and when the host has gone, and is killed on the
       host's word, or if it stands still ``STILL_S`` after the host has gone: its orphans are ended then (A2).
 """
 
 import gc
 import os
 from _socket import socket
-from select import POLLIN, poll
+from select import POLLIN, POLLOUT, poll
 from time import monotonic
 
 from turnctl.processes import warden
@@ -46,6 +47,8 @@ __all__ = ["Launcher", "main"]
 IDLE_S = 10.0
 #: how long orphans of a killed warden are killed again and waited for
 DRAIN_S = 5.0
+#: how long a host may take to read what is said in a warden's place
+PARTING_S = 60.0
 #: how long a warden may stand still after the host has gone; from look to look twice as long
 STILL_S = 2.0
 MOST_STILL_S = 60.0
@@ -82,6 +85,8 @@ class Launcher:
         self._pauses = Pauses()
         self._look_at: float | None = None
         self._still_s = STILL_S
+        # what is said last in a warden's place, and until when it may wait
+        self._parting: dict[int, tuple[Line, float]] = {}
         self._idle_at = monotonic() + IDLE_S
         self._is_over = False
         self._poll = poll()
@@ -99,7 +104,8 @@ class Launcher:
         failpoint("launcher-ready")
         while True:
             self._look_after()
-            if not self._charges and self._sweep_at is None:
+            self._part()
+            if not (self._charges or self._parting) and self._sweep_at is None:
                 if self._is_over:
                     return
                 if monotonic() >= self._idle_at:
@@ -111,7 +117,9 @@ class Launcher:
                     self._watched[ready]()
 
     def _timeout(self) -> int | None:
-        times = [at for at in (self._sweep_at, self._look_at) if at is not None]
+        times = [
+            at for at in (self._sweep_at, self._look_at, *[at for _, at in self._parting.values()]) if at is not None
+        ]
         if not times:
             if self._is_over or self._charges:
                 return None
@@ -166,7 +174,7 @@ class Launcher:
                         os.kill(charge.pid, SIGCONT if message[0] == "rouse" else SIGKILL)
 
     def _look_for_still(self, now: float) -> None:
-        """Kill the wardens that stand still although the host has gone (A5). One that waits in peace does not."""
+        """Kill the wardens that stand still although the host has gone (A6). One that waits in peace does not."""
         for pid in self._charges:
             member = read_member(pid)
             if member is not None and member.state in "Tt":
@@ -234,11 +242,11 @@ class Launcher:
         charge.ended = status
         if os.WIFEXITED(status) and os.WEXITSTATUS(status) in (warden.GONE_CLEAN, warden.GONE_WITH_SURVIVORS):
             self._tell_unread(charge)
-            charge.line.close()
+            self._let_go(charge.line)
             return
         failpoint("launcher-bereaved")
         if self._tell_unread(charge):
-            charge.line.close()
+            self._let_go(charge.line)
             return
         charge.line.send("killed", os.waitstatus_to_exitcode(status))
         self._bereaved.append(charge)
@@ -260,6 +268,25 @@ class Launcher:
             if message[0] == "run":
                 found = True
                 charge.line.send("unstarted")
+
+    def _let_go(self, line: Line) -> None:
+        """Close it, once the host has read so much that the last of it has found room (A5)."""
+        fd = line.fileno()
+        if not line.is_waiting:
+            line.close()
+            return
+        self._parting[fd] = line, monotonic() + PARTING_S
+        self._poll.register(fd, POLLOUT)
+        self._watched[fd] = line.flush
+
+    def _part(self) -> None:
+        """Close those that have said all, or have nobody left to say it to."""
+        now = monotonic()
+        for fd, (line, until) in list(self._parting.items()):
+            if not line.is_waiting or now >= until:
+                del self._parting[fd], self._watched[fd]
+                self._poll.unregister(fd)
+                line.close()
 
     def _give_up(self) -> None:
         me = os.getpid()
@@ -288,7 +315,7 @@ class Launcher:
             }
             charge.line.send("signals", sent)
             charge.line.send("ended", facts)
-            charge.line.close()
+            self._let_go(charge.line)
         if bereaved:
             self._below = Below(os.getpid(), spared=self._wardens)
 
