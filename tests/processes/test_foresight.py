@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 from typing import Any
 
@@ -97,6 +98,24 @@ def test_handlers_set_later_are_told(told: list[Any]) -> None:
             assert until(lambda: told)
             assert set(told[-1][1]) >= STOPS
         assert until(lambda: told[-1] == (None, ()))
+
+
+def test_no_descriptor_for_the_ear_ends_nothing(told: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none is left to lend signals with, the command goes on without, and the outcome says so."""
+
+    def refuse() -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("turnctl.processes.foresight.stops.lend_unread", refuse)
+    with turnctl.turn(grace=0) as turn, turn.popen(["sleep", "60"], capture=False) as process:
+        with turnctl.handle_signals():
+            assert until(lambda: told)
+            assert (None, ()) == told[-1]
+            assert process.poll() is None
+        process.kill()
+        notes = process.outcome().notes
+
+    assert any(note.endswith("no signal to it ends the command: Too many open files") for note in notes)
 
 
 def test_leftovers_are_told_of_too(told: list[Any]) -> None:

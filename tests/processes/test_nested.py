@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from commands import alive, python
 from shapes import shape
-from standins import until
+from standins import Background, until
 from warding import KILL, TERM, Command, by_host, ends, everybodys_python, parent_of, run, tag
 
-from turnctl.processes import launch
+from turnctl.processes import launch, link, nsinit
 
 #: Promised: nothing is left two seconds after a death.
 GONE_S = 20.0
@@ -286,3 +286,49 @@ except launch.Uncontained as error: say(error.step, error.errno)
     before = ["unshare", "-Ur", "sh", "-c", 'echo 0 > /proc/sys/user/max_pid_namespaces && exec "$@"', "sh"]
     with by_host(code, before=before) as host:
         assert "namespace:unshare 28\n" == host.finished()
+
+
+class _Ended:
+    """What an init has below it: a main process that has ended, and others until they are let go."""
+
+    status = 3
+
+    def __init__(self) -> None:
+        self.is_empty = False
+
+    def reap(self) -> bool:
+        return self.is_empty
+
+
+def test_status_reaches_a_warden_that_was_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How the main process ended is told when the warden reads again, though nothing else happens then."""
+    monkeypatch.setattr(nsinit._Init, "_hear", lambda _: None)
+    ours, theirs = link.pair()
+    wake, rung = os.pipe()
+    os.set_blocking(wake, False)
+    init = nsinit._Init(link.Line(theirs), -1)
+    below = init._below = _Ended()  # type: ignore[assignment]
+    told = []
+    try:
+        while True:
+            link.send(theirs, ("stopped", 19))
+    except BlockingIOError:
+        pass
+    loop = Background(init._attend, wake)
+    try:
+        assert until(lambda: init._line.is_waiting)
+        while (got := link.receive(ours)) is not None:
+            told.append(got[0])
+        until(lambda: not init._line.is_waiting)
+        while (got := link.receive(ours)) is not None:
+            told.append(got[0])
+    finally:
+        below.is_empty = True
+        os.write(rung, b"x")
+        loop.result()
+        for fd in (wake, rung):
+            os.close(fd)
+        ours.close()
+        theirs.close()
+
+    assert ("exited", 3) == told[-1]

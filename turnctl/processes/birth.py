@@ -115,8 +115,14 @@ def _fork_exec(request: "dict[str, Any]", fds: tuple[int, ...]) -> int:
         from fcntl import F_DUPFD_CLOEXEC, fcntl
 
         above = max((2, *kept)) + 1
-        told, low = fcntl(told, F_DUPFD_CLOEXEC, above), told
-        os.close(low)
+        low = told
+        try:
+            told = fcntl(low, F_DUPFD_CLOEXEC, above)
+        except OSError as error:
+            os.close(report)
+            raise NotStarted(error.errno or EINVAL, "setup") from None
+        finally:
+            os.close(low)
     foreground = fds[request["foreground"]] if request["foreground"] >= 0 else -1
     announce = None if request["announce"] is None else [fds[at] for at in request["announce"]]
     controlling = fds[request["controlling"]] if request["controlling"] >= 0 else -1

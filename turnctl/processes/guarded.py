@@ -260,8 +260,15 @@ class Guarded(Custody):
         old, self._foresight = self._foresight, foresight
         is_news = foresight != old and not self._warded.is_over
         if is_news:
-            with lent(foresight) as ear:
-                self._ask(self._warded.unheard, foresight.due_s, foresight.numbers, ear)
+            try:
+                with lent(foresight) as ear:
+                    self._ask(self._warded.unheard, foresight.due_s, foresight.numbers, ear)
+            except OSError as error:
+                # no descriptor to be had for the ear: that is no reason to end the command
+                self._ask(self._warded.unheard, foresight.due_s, (), -1)
+                self._account.note(
+                    f"while this program does not run, no signal to it ends the command: {error.strerror}"
+                )
         return is_news
 
     def leftovers(self) -> list[Found] | None:

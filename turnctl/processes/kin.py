@@ -167,11 +167,15 @@ def own_children(since: int) -> list[int]:
 
 def _probed(since: int) -> list[int]:
     """Ask the kernel about every number given out since: what needs no /proc."""
-    newest = os.fork()
-    if newest == 0:
-        os._exit(0)
-    os.waitpid(newest, 0)
-    numbers = range(since, newest) if since <= newest else [*range(since, MOST_PROBED), *range(1, newest)]
+    try:
+        newest = os.fork()
+    except OSError:  # at the limit of processes: then all that there can be, which takes its time
+        newest = since - 1
+    else:
+        if newest == 0:
+            os._exit(0)
+        os.waitpid(newest, 0)
+    numbers = range(since, newest) if since <= newest else [*range(since, MOST_PROBED), *range(1, newest + 1)]
     found = []
     for number in numbers:
         try:

@@ -9,7 +9,8 @@ first process in them and ends, by which that one becomes the warden's child.
 Invariants
   T1  It lives no longer than the warden: the kernel is told to kill it then, before the command is started, and after
       that it is asked whether the warden is still there. It also ends at the end of the socket.
-  T2  It ends by itself when ``wait`` has said ECHILD, and after it has told how the main process ended.
+  T2  It ends by itself when ``wait`` has said ECHILD, and after it has told how the main process ended; a warden that
+      is slow to read gets it when it does.
   T3  It holds no descriptor of the command once that has been started.
   T4  The command keeps its user and group. Where a user namespace was needed, no other ids are known in it.
   T5  No mount made in here is seen outside.
@@ -24,7 +25,7 @@ import marshal
 import os
 from _socket import SCM_CREDENTIALS, SOL_SOCKET, socket
 from errno import EINVAL, EPERM
-from select import POLLIN, poll
+from select import POLLIN, POLLOUT, poll
 from sys import byteorder
 
 from turnctl.processes import link
@@ -41,6 +42,8 @@ __all__ = ["TITLE", "make"]
 TITLE = b"turnctl: init"
 
 NEW_MOUNTS, NEW_USERS, NEW_PIDS = 0x00020000, 0x10000000, 0x20000000
+#: how long a warden may take to read what it is told last
+PARTING_S = 60.0
 _SLAVE, _RECURSIVE = 0x80000, 0x4000
 _NO_SUID_DEV_EXEC = 2 | 4 | 8
 _PR_SET_PDEATHSIG = 1
@@ -224,8 +227,11 @@ class _Init:
                 has_told = True
                 line.send("exited", below.status)
             if is_empty:
+                line.part(PARTING_S)
                 return
+            moved.modify(line.fileno(), POLLIN | POLLOUT if line.is_waiting else POLLIN)
             moved.poll()
+            line.flush()
             try:
                 os.read(wake, 65536)
             except BlockingIOError:
