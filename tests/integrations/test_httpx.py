@@ -61,7 +61,7 @@ def test_stalled_response_ends(http: Any, site: Website, path: str) -> None:
 def test_upload_that_is_not_read_ends(http: Any, site: Website) -> None:
     """A write that blocks is raced as well; the account says how much was handed over."""
     with client(http) as one:
-        stopped = stop_at(lambda _: one.post(f"{site.url}/upload", content=b"x" * 30_000_000), lambda: site.stalled(0))
+        stopped = stop_at(lambda _: one.post(f"{site.url}/upload", content=b"x" * 12_000_000), lambda: site.stalled(0))
         ended = site.server.peer().ended.wait(5)
 
     assert_stopped(stopped)

@@ -7,8 +7,8 @@ Invariants
       none; it is never part of this one.
   F3  When an exchange comes to nothing, connections that no request of the pool will ever use again are taken out of
       it, under its lock, and requests that wait are given what is free.
-  F4  A response that lies open between two reads is watched from the first part on that did not come with its
-      head, else from the second: a stop cuts its connection, though nobody reads. Small responses cost no thread.
+  F4  A response that lies open between two reads is watched from its first part on, unless that is known to be all:
+      a stop cuts its connection, though nobody reads. A response that says its length and comes whole costs no thread.
   F5  Who closes or forgets a response, on whatever thread, lets the connection go first (``cores.http1``).
 """
 
@@ -103,7 +103,7 @@ def _name_of(request: Any) -> str:
 
 def _opened(response: Any, exchange: Exchange) -> Any:
     exchange.stage = "reading the response"
-    body = response.stream = Body(response.stream, exchange)
+    body = response.stream = Body(response.stream, exchange, _length_of(response))
     points.reach("http.answered")
     try:
         exchange.check()  # F1
@@ -114,6 +114,13 @@ def _opened(response: Any, exchange: Exchange) -> Any:
     if response.status == 101:
         _given_away(response, exchange)
     return response
+
+
+def _length_of(response: Any) -> int | None:
+    for name, value in response.headers:
+        if name.lower() == b"content-length" and value.isdigit():
+            return int(value)
+    return None
 
 
 def _given_away(response: Any, exchange: Exchange) -> None:
@@ -160,9 +167,11 @@ def _was_connected(connection: Any) -> bool:
 class Body:
     """The body of a response, read for an exchange (F1); may be read and closed on different threads, one at a time."""
 
-    def __init__(self, stream: Any, exchange: Exchange) -> None:
+    def __init__(self, stream: Any, exchange: Exchange, length: int | None = None) -> None:
         self._stream = stream
         self._exchange = exchange
+        #: how many bytes are to come, as far as is known
+        self.length = length
         self._is_open = [None]
         #: empty while somebody reads
         self._at_rest = [None]
@@ -207,11 +216,10 @@ class _Reading(Iterator[bytes]):
         self._parts = parts
         self._exchange = exchange
         self._is_watched = False
-        self._count = 0
+        self._count = 0  # of bytes
 
     def __next__(self) -> bytes:
         exchange = self._exchange
-        had = exchange.received
         self._body.begin_read()
         mark = served.set(exchange)
         try:
@@ -230,10 +238,11 @@ class _Reading(Iterator[bytes]):
         finally:
             served.reset(mark)
             self._body.end_read()
-        self._count += 1
-        if not self._is_watched and (self._count > 1 or had is None or had != exchange.received):
-            self._is_watched = True
-            exchange.watch()  # F4
+        if not self._is_watched:
+            self._count += len(part)
+            if self._body.length is None or self._count < self._body.length:
+                self._is_watched = True
+                exchange.watch()  # F4
         self._ask(exchange.check)
         return part
 
