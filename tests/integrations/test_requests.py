@@ -94,7 +94,9 @@ def test_connect_that_stalls_ends() -> None:
 def test_handshake_that_stalls_ends() -> None:
     """A server that does not shake hands holds nobody."""
     with mute() as server, session() as one:
-        stopped = stop_at(lambda _: one.get(f"https://127.0.0.1:{server.port}/"), server.reached, stage="securing")
+        stopped = stop_at(
+            lambda _: one.get(f"https://127.0.0.1:{server.port}/"), lambda: until(lambda: server.reached().heard)
+        )
         ended = server.peer().ended.wait(5)
 
     assert_stopped(stopped)

@@ -12,7 +12,7 @@ import pytest
 from httpclients import assert_stopped, stop_at
 from peers import Loopback, Peer, loopback
 from requestclients import requests_of, session, trusted_in
-from standins import BOUND
+from standins import BOUND, until
 from websites import Website, proxy, pump, server_tls, website
 
 import turnctl
@@ -59,7 +59,9 @@ def test_what_goes_through_a_tunnel_ends(trusted: str, path: str) -> None:
 def test_handshake_behind_a_tunnel_ends(trusted: str) -> None:
     """A server behind a proxy that does not shake hands holds nobody."""
     with loopback(Peer.stall) as mute, proxy() as between, through(between.url, trusted) as one:
-        stopped = stop_at(lambda _: one.get(f"https://localhost:{mute.port}/"), mute.reached)
+        stopped = stop_at(
+            lambda _: one.get(f"https://localhost:{mute.port}/"), lambda: until(lambda: mute.reached().heard)
+        )
         ended = mute.peer().ended.wait(5)
 
     assert_stopped(stopped)

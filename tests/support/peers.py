@@ -21,6 +21,11 @@ class Peer:
         self.go_on = threading.Event()
         self._left = b""
 
+    @property
+    def heard(self) -> bytes:
+        """What has come and was not asked for."""
+        return self._left
+
     def until(self, mark: bytes) -> bytes:
         """What comes up to ``mark`` and with it; raises ``EOFError`` at the end of the connection."""
         while mark not in self._left:

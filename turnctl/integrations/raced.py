@@ -33,7 +33,7 @@ from turnctl.waiting.parking import end_of, left_until
 __all__ = ["RacedReader", "RacedSocket", "adopt"]
 
 T = TypeVar("T")
-_LINE_ENDS = (b"\r\n", b"\n", b"")
+_BLANK = (b"\r\n", b"\n")
 
 
 def adopt(real: Any) -> RacedSocket:
@@ -55,6 +55,7 @@ class RacedSocket:
         "real",
         "saw_end",
         "task",
+        "was_cut",
     )
 
     def __init__(self, real: Any) -> None:
@@ -64,6 +65,8 @@ class RacedSocket:
         self.task: str | None = None
         #: whether the other side has ended the stream
         self.saw_end = False
+        #: whether it was cut for one that it obeyed: then it is of no use to anybody
+        self.was_cut = False
         self._is_body = False
         self._closed = False
         self._io_refs = 0
@@ -85,9 +88,11 @@ class RacedSocket:
             exchange.hold(self.cut)
 
     def let_go(self) -> bool:
-        """Obey no exchange any more; True if it was not cut for it and never will be (Z2)."""
+        """Obey no exchange any more; True if it was cut for none and never will be (Z2)."""
         exchange, self.exchange = self.exchange, None
-        return exchange is None or exchange.release()
+        if exchange is not None and not exchange.release():
+            self.was_cut = True
+        return not self.was_cut
 
     def cut(self) -> None:
         """End the connection under whoever uses it. Never blocks."""
@@ -221,8 +226,8 @@ class RacedSocket:
         return number
 
     def detach(self) -> int:
-        """Give the descriptor away: this one is closed, and its exchange cuts nothing from now on."""
-        self.let_go()
+        """Give the descriptor away; this one is closed. Who takes it has told the exchange how to cut it."""
+        self.exchange = None
         self._closed = True
         number: int = self.real.detach()
         return number
@@ -267,7 +272,8 @@ class RacedReader(io.BufferedReader):
         self._length: int | None = None
         self._is_chunked = False
         self._given = 0
-        self._is_blank = False
+        self._is_blank = False  # the last thing read was a blank line, or the size of the last chunk
+        self._is_last = False
 
     def begin_body(self, length: int | None, chunked: bool) -> None:
         """The headers have been read: what follows has ``length`` bytes, or is chunked, or ends with the stream."""
@@ -302,8 +308,11 @@ class RacedReader(io.BufferedReader):
         return self._asked(super().readinto1, buffer)
 
     def readline(self, size: int | None = -1, /) -> bytes:
+        was_last = self._is_last
         line = self._asked(super().readline, size)
-        self._is_blank = line in _LINE_ENDS
+        # some servers leave out the blank line after the last chunk, and end the stream
+        self._is_blank = line in _BLANK or (not line and was_last)
+        self._is_last = line not in _BLANK and bool(line) and not line.partition(b";")[0].strip().strip(b"0")
         return line
 
     def _is_complete(self) -> bool:

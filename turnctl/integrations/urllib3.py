@@ -174,7 +174,7 @@ def _put_conn(original: Callable[..., Any], conn: Any) -> None:
     if isinstance(sock, RacedSocket):
         exchange = sock.exchange
         if not sock.let_go():  # N3
-            conn.close()
+            conn.close()  # it was cut just as it was done
         if exchange is not None:
             exchange.over()
     original(conn)
