@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from commands import alive
 from standins import Background, until
 from warding import Command, run, tag
 
-from turnctl.processes import launch, link, upkeep
+from turnctl.processes import launch, link, reaping, upkeep
 
 pytestmark = pytest.mark.usefixtures("wardens")
 
@@ -114,6 +115,23 @@ def test_broken_interpreter_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
     with pytest.raises(launch.Unavailable, match="TURNCTL_LAUNCHER_LOG"):
         launch.start(launch.Request(["true"]))
+
+
+def test_interpreter_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An interpreter that never comes to run the launcher is an error in time, and is gone afterwards."""
+    mark = tag()
+    bad = tmp_path / "python3"
+    bad.write_text(f"#!/bin/sh\nexec sleep {mark}\n")
+    bad.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(bad))
+    monkeypatch.setattr(upkeep, "READY_S", 0.2)
+    began = time.monotonic()
+    with pytest.raises(launch.Unavailable, match="said nothing for 0.2 s"):
+        launch.start(launch.Request(["true"]))
+
+    assert time.monotonic() - began < 2
+    assert [] == alive(mark)
+    assert [] == reaping._left
 
 
 def test_closed_descriptor_is_refused() -> None:

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from turnctl.processes import link
 from turnctl.processes.kernel import open_pidfd
 from turnctl.processes.moment import Moment, take
+from turnctl.processes.reaping import Child, child_of_ours, reap_children
 
 if TYPE_CHECKING:
     import _socket
@@ -49,8 +50,8 @@ READY_S = 10.0
 #: how long it may take no request, when hundreds of them wait; then somebody has stopped it
 TAKES_S = 10.0
 _TRIES = 5
-#: how long ``shutdown`` waits for a launcher that is our child
-_REAPING_MS = 1000
+#: how long a helper that is our child is waited for, which is about to end; later it is only looked at
+REAPING_MS = 1000
 _KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH", "PATH", "TURNCTL_FAILPOINT", "TURNCTL_LAUNCHER_LOG")
 
 # run by the new interpreter: leave the host's family first, then load only our own files, without the package
@@ -79,8 +80,8 @@ class Launcher:
         self._numbers = count(1)
         #: its pid, which is its own as long as ``is_alive``
         self.pid = 0
-        #: a pidfd, where this process adopts orphans or is the first of its container: then the launcher is its child
-        self.child = -1
+        #: where this process adopts orphans, or is the first of its container: then the launcher is its child
+        self.child: Child | None = None
         self.is_gone = False
 
     def is_alive(self) -> bool:
@@ -168,10 +169,9 @@ class Launcher:
         self.is_gone = True
         self._close_warm()
         self.control.close()
-        if self.child >= 0:
-            _ended.append(self.child)
-            self.child = -1
-            _reap_ended(0)
+        if self.child is not None:
+            self.child.let_go(0)
+            self.child = None
 
     def _close_warm(self, *, only_if_gone: bool = False) -> None:
         while self._warm and (self.is_gone or not only_if_gone):
@@ -184,8 +184,6 @@ class Launcher:
 _current: dict[str, Launcher] = {}
 _starting = threading.Lock()
 _is_at_exit = False
-# pidfds of launchers that were let go of and are our children
-_ended: list[int] = []
 
 
 def fitting(kind: Kind, moment: Moment) -> Launcher:
@@ -242,22 +240,24 @@ def _start_launcher(kind: Kind, moment: Moment) -> Launcher:
         raise Unavailable(EINVAL, f"no launcher can be started: {why}")
     ours, theirs = link.pair()
     me = open_pidfd(os.getpid())
-    pid = 0
+    child: Child | None = None
     try:
-        pid = _spawn(kind, theirs.fileno(), -1 if me is None else me)
+        child = Child(_spawn(kind, theirs.fileno(), -1 if me is None else me))
         theirs.close()
         launcher = Launcher(ours, moment)
         launcher.pid = _await_ready(ours)
-        launcher.child = _if_child(launcher.pid)
+        launcher.child = child_of_ours(launcher.pid)
     except BaseException:
         ours.close()
+        if child is not None:
+            child.kill()
         raise
     finally:
         theirs.close()
         if me is not None:
             os.close(me)
-        if pid:
-            _wait(pid)
+        if child is not None:
+            child.let_go(REAPING_MS)
     return launcher
 
 
@@ -318,44 +318,6 @@ def _await_ready(control: _socket.socket) -> int:
     return int(got[0][2])
 
 
-def _wait(pid: int) -> None:
-    try:
-        os.waitpid(pid, 0)
-    except ChildProcessError:
-        pass  # the program reaps every child by itself
-
-
-def _if_child(pid: int) -> int:
-    """A pidfd of the process if it is our child, else -1."""
-    fd = open_pidfd(pid)
-    if fd is None:
-        return -1
-    try:
-        os.waitid(os.P_PIDFD, fd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        os.close(fd)
-        return -1
-    return fd
-
-
-def _reap_ended(within_ms: int) -> None:
-    """Leave no zombie of a launcher to this process, where it is the one to reap it."""
-    for fd in list(_ended):
-        ready = select.poll()
-        ready.register(fd, select.POLLIN)
-        if not ready.poll(within_ms):
-            continue
-        try:
-            os.waitid(os.P_PIDFD, fd, os.WEXITED | os.WNOHANG)
-        except ChildProcessError:
-            pass  # the program reaps every child by itself
-        try:
-            _ended.remove(fd)
-        except ValueError:
-            continue  # another thread was here at the same time
-        os.close(fd)
-
-
 def _is_readable(sock: _socket.socket) -> bool:
     ready = select.poll()
     try:
@@ -377,7 +339,7 @@ def shutdown() -> None:
         except (link.Broken, OSError):
             pass  # it is gone, which is what was wanted
         launcher.close()
-    _reap_ended(_REAPING_MS)
+    reap_children(REAPING_MS)
 
 
 def _forget() -> None:
@@ -387,8 +349,6 @@ def _forget() -> None:
     for launcher in list(_current.values()):
         launcher.close()
     _current.clear()
-    while _ended:
-        os.close(_ended.pop())
 
 
 os.register_at_fork(after_in_child=_forget)
