@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from turnctl.integrations.transports import Fallback, Wrapping, stoppable, wrap_in_place
+from turnctl.integrations.transports import Fallback, Passing, Wrapping, stoppable, wrap_in_place
 
 __all__ = ["Client", "Transport", "stoppable"]
 
@@ -23,12 +23,18 @@ class Transport(Wrapping, httpx.BaseTransport):
     """
 
     family = "httpx"
-    stream_class = httpx.SyncByteStream
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Pass ``request`` on; a checkpoint in all that it waits for."""
         response: httpx.Response = super().handle_request(request)
         return response
+
+    def _body(self, inner: Any) -> _Body:
+        return _Body(inner)
+
+
+class _Body(Passing, httpx.SyncByteStream):
+    pass
 
 
 class Client(httpx.Client):

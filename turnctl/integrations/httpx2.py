@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 
-from turnctl.integrations.transports import Fallback, Wrapping, stoppable, wrap_in_place
+from turnctl.integrations.transports import Fallback, Passing, Wrapping, stoppable, wrap_in_place
 
 __all__ = ["Client", "Transport", "stoppable"]
 
@@ -23,12 +23,18 @@ class Transport(Wrapping, httpx2.BaseTransport):
     """
 
     family = "httpx2"
-    stream_class = httpx2.SyncByteStream
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Pass ``request`` on; a checkpoint in all that it waits for."""
         response: httpx2.Response = super().handle_request(request)
         return response
+
+    def _body(self, inner: Any) -> _Body:
+        return _Body(inner)
+
+
+class _Body(Passing, httpx2.SyncByteStream):
+    pass
 
 
 class Client(httpx2.Client):

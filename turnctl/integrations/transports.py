@@ -22,7 +22,7 @@ from turnctl.tokens import registry
 from turnctl.tokens.current import check, current_token
 from turnctl.waiting.call import call
 
-__all__ = ["Fallback", "Wrapping", "mode_for", "stoppable", "wrap_in_place"]
+__all__ = ["Fallback", "Passing", "Wrapping", "mode_for", "stoppable", "wrap_in_place"]
 
 Fallback = Literal["call", "check"]
 Mode = Literal["serve", "call", "check"]
@@ -59,9 +59,8 @@ def _on_a_thread(fn: Any, *args: Any) -> Any:
 class Wrapping:
     """What the transports of both names have in common; ``wrapped`` is the one that does the work."""
 
-    #: the name of the client's package, and the class that its bodies have to be of
+    #: the name of the client's package
     family = ""
-    stream_class: type = object
 
     wrapped: Any
 
@@ -130,12 +129,14 @@ class Wrapping:
         except BaseException as error:
             exchange.over(error)
             raise
-        response.stream = self._body(Body(response.stream, exchange))
+        if response.is_closed:  # it came with all that it has
+            exchange.over()
+        else:
+            response.stream = self._body(Body(response.stream, exchange))
         return response
 
     def _body(self, inner: Any) -> Any:
-        kind = type("Body", (_Passing, self.stream_class), {})
-        return kind(inner)
+        raise NotImplementedError
 
     def close(self) -> None:
         """Close the transport that is wrapped."""
@@ -157,7 +158,9 @@ class Wrapping:
         return f"<turnctl Transport around {self.wrapped!r}>"
 
 
-class _Passing:
+class Passing:
+    """A body of one kind as a body of another: the clients ask for their own class."""
+
     def __init__(self, inner: Any) -> None:
         self._inner = inner
 
@@ -178,7 +181,7 @@ def mode_for(family: str, wrapped: Any, fallback: Fallback | None) -> Mode:
         raise BadArgument(f'unknown fallback {fallback!r}; use "call", "check" or None')
     if isinstance(wrapped, type) or not callable(getattr(wrapped, "handle_request", None)):
         raise BadArgument(f"Transport() goes around a transport of {family}, not {wrapped!r}")
-    if type(wrapped).__name__ in _IN_PROCESS and type(wrapped).__module__.startswith(f"{family}."):
+    if type(wrapped).__name__ in _IN_PROCESS and type(wrapped).__module__.partition(".")[0] == family:
         return "check"
     core = making.FAMILIES[family]
     try:

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from turnctl.integrations.cores.library import Library
+from turnctl.integrations.cores.library import Library, Replaced
 from turnctl.integrations.exchanges import served
 from turnctl.waiting.installing import Change
 
@@ -34,9 +34,9 @@ def changes(library: Library) -> list[Change]:
         return connecting.HTTPConnection
 
     return [
-        Change(one, "_send_request_headers", _send_request_headers),
-        Change(one, "_response_closed", _response_closed),
-        Change(connection, "handle_request", _connect_and_handle),
+        Replaced(one, "_send_request_headers", _send_request_headers),
+        Replaced(one, "_response_closed", _response_closed),
+        Replaced(connection, "handle_request", _connect_and_handle),
     ]
 
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from turnctl.integrations.cores.library import Library
+from turnctl.integrations.cores.library import Library, Replaced
 from turnctl.integrations.cores.streams import shared_of
 from turnctl.integrations.cores.waits import free, is_brief, owing, try_lock
 from turnctl.integrations.exchanges import Exchange, served
@@ -116,12 +116,12 @@ def changes(library: Library) -> list[Change]:
         return part.HTTP2Connection
 
     return [
-        Change(one, "__init__", lambda change: _init(change, library)),
-        Change(one, "_send_connection_init", _unserved),
-        Change(one, "_send_request_headers", lambda change: _send_request_headers(change, library)),
-        Change(one, "_response_closed", _response_closed),
-        Change(one, "_write_outgoing_data", _write_outgoing_data),
-        Change(one, "_receive_remote_settings_change", _settings_change),
+        Replaced(one, "__init__", lambda change: _init(change, library)),
+        Replaced(one, "_send_connection_init", _unserved),
+        Replaced(one, "_send_request_headers", lambda change: _send_request_headers(change, library)),
+        Replaced(one, "_response_closed", _response_closed),
+        Replaced(one, "_write_outgoing_data", _write_outgoing_data),
+        Replaced(one, "_receive_remote_settings_change", _settings_change),
     ]
 
 

@@ -12,8 +12,9 @@ from types import CodeType
 from typing import Any
 
 from turnctl.errors import ClientChanged
+from turnctl.waiting.installing import Change
 
-__all__ = ["Library"]
+__all__ = ["Library", "Replaced"]
 
 #: (module, "Class.function", its arguments, the attributes that its code has to speak of)
 Need = tuple[str, str, tuple[str, ...], tuple[str, ...]]
@@ -67,6 +68,15 @@ _NEEDS_OF_HTTP2: tuple[Need, ...] = (
     ("_sync.http2", "HTTP2Connection._write_outgoing_data", ("self", "request"), ("_write_lock", "_h2_state")),
     ("_sync.http2", "HTTP2Connection._receive_remote_settings_change", ("self", "event"), ("_max_streams_semaphore",)),
 )
+
+
+class Replaced(Change):
+    """A function of an httpcore that is replaced; who asks for the signature of ours is told that of the original."""
+
+    def enter(self) -> None:
+        super().enter()
+        ours: Any = self._ours
+        ours.__wrapped__ = self.original
 
 
 class Library:

@@ -20,7 +20,7 @@ from typing import Any
 
 from turnctl import points
 from turnctl.integrations.cores.http1 import cutting
-from turnctl.integrations.cores.library import Library
+from turnctl.integrations.cores.library import Library, Replaced
 from turnctl.integrations.exchanges import Exchange, begin, name_of_request, served
 from turnctl.waiting.installing import Change
 
@@ -61,7 +61,7 @@ def changes(library: Library, everywhere: Everywhere) -> list[Change]:
     def pool() -> Any:
         return part.ConnectionPool
 
-    return [Change(pool, "handle_request", lambda change: _handle_request(change, everywhere))]
+    return [Replaced(pool, "handle_request", lambda change: _handle_request(change, everywhere))]
 
 
 def _handle_request(change: Change, everywhere: Everywhere) -> Callable[..., Any]:

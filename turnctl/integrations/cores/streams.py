@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from turnctl.integrations import wires
-from turnctl.integrations.cores.library import Library
+from turnctl.integrations.cores.library import Library, Replaced
 from turnctl.integrations.exchanges import served
 from turnctl.waiting.installing import Change
 
@@ -90,12 +90,12 @@ def changes(library: Library) -> list[Change]:
         return part.SyncBackend
 
     return [
-        Change(stream, "read", lambda change: _read(change, library)),
-        Change(stream, "write", lambda change: _write(change, library)),
-        Change(stream, "start_tls", lambda change: _start_tls(change, library)),
-        Change(nested, "_perform_io", _perform_io),
-        Change(backend, "connect_tcp", lambda change: _connect_tcp(change, library)),
-        Change(backend, "connect_unix_socket", lambda change: _connect_unix(change, library)),
+        Replaced(stream, "read", lambda change: _read(change, library)),
+        Replaced(stream, "write", lambda change: _write(change, library)),
+        Replaced(stream, "start_tls", lambda change: _start_tls(change, library)),
+        Replaced(nested, "_perform_io", _perform_io),
+        Replaced(backend, "connect_tcp", lambda change: _connect_tcp(change, library)),
+        Replaced(backend, "connect_unix_socket", lambda change: _connect_unix(change, library)),
     ]
 
 

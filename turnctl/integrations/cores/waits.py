@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from turnctl.integrations.cores.library import Library
+from turnctl.integrations.cores.library import Library, Replaced
 from turnctl.integrations.exchanges import served
 from turnctl.waiting.installing import Change
 from turnctl.waiting.locks import Lock, acquire
@@ -71,12 +71,12 @@ def changes(library: Library) -> list[Change]:
         return base.NetworkBackend
 
     return [
-        Change(event, "wait", lambda change: _wait(change, library)),
-        Change(lock, "__enter__", _enter),
-        Change(lock, "__exit__", _exit),
-        Change(semaphore, "acquire", _acquire),
-        Change(semaphore, "release", _release),
-        Change(backend, "sleep", _sleep),
+        Replaced(event, "wait", lambda change: _wait(change, library)),
+        Replaced(lock, "__enter__", _enter),
+        Replaced(lock, "__exit__", _exit),
+        Replaced(semaphore, "acquire", _acquire),
+        Replaced(semaphore, "release", _release),
+        Replaced(backend, "sleep", _sleep),
     ]
 
 
