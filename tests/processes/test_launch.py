@@ -90,6 +90,22 @@ def test_interrupted_start_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert until(lambda: not alive(mark))
 
 
+def test_interrupted_start_says_what_struck(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What struck is raised, and the command ended, also where its warden takes no requests."""
+    mark = tag()
+    run(["true"])
+    monkeypatch.setattr("turnctl.processes.warded.Warded.await_start", _struck)
+    monkeypatch.setattr("turnctl.processes.warded.Warded.hurry", _deaf)
+
+    with pytest.raises(KeyboardInterrupt):
+        Command(["sleep", mark], piped=False)
+    assert until(lambda: not alive(mark))
+
+
+def _deaf(*_: object) -> None:
+    raise TimeoutError("the warden does not take requests")
+
+
 def _struck(*_: object) -> object:
     raise KeyboardInterrupt
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from typing import Any
 
 import pytest
 from commands import FakeTurn, Gate, alive, nap
+from standins import until
 
-from turnctl.processes import grouped
+from turnctl.processes import grouped, reaping
+from turnctl.processes import spawn as spawning
 from turnctl.processes.command import popen, run
 
 pytestmark = pytest.mark.usefixtures("grouped")
@@ -62,3 +66,32 @@ def test_interruption_before_the_child_is_harmless(owner: FakeTurn, monkeypatch:
         run(owner, ["true"])
 
     assert "failed" == owner.activities[0].record().state
+
+
+def test_child_that_will_not_die_is_left_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One in uninterruptible sleep holds nobody up for longer than a bound, and is reaped once it has ended."""
+    monkeypatch.setattr(spawning, "ENDING_MS", 50)
+    process = subprocess.Popen(nap().split())
+    with monkeypatch.context() as patch:
+        patch.setattr(reaping.Child, "kill", lambda _: None)
+        spawning.kill_child(process.pid)
+    left = list(reaping._left)
+    process.kill()
+    reaping.reap_children(5000)
+
+    assert 1 == len(left)
+    assert [] == reaping._left
+    process.returncode = 0  # reaped above
+
+
+def test_number_that_is_no_child_of_ours_is_left_alone() -> None:
+    """Where another part of the program has reaped the child, nobody who may have its number now is signalled."""
+    tag = nap()
+    with subprocess.Popen(["sh", "-c", f"{tag} & wait"]) as shell:
+        assert until(lambda: alive(tag))
+        (other,) = [pid for pid in alive(tag) if pid != shell.pid]
+        spawning.kill_child(other)
+        still = alive(tag)
+        os.kill(other, signal.SIGKILL)
+
+    assert other in still

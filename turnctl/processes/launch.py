@@ -61,8 +61,12 @@ def start(request: Request, patience: Patience | None = None) -> Warded:
         try:
             answer = warded.await_start(patience)
         except BaseException:
-            warded.hurry(0.0)
-            warded.close()
+            try:
+                warded.hurry(0.0)
+            except OSError:
+                pass  # it does not read: that its socket is closed ends it as well, and what struck is raised
+            finally:
+                warded.close()
             raise
         if answer[0] == "failed":
             warded.read()

@@ -133,7 +133,6 @@ class _Init:
     def __init__(self, line: link.Line, proc: int) -> None:
         self._line = line
         self._proc = proc
-        self._is_over = False
         self._watches_stops = False
         self._below = Below(1)
 

@@ -31,11 +31,13 @@ class Child:
 
     def kill(self) -> None:
         """Have it killed, where that reaches nobody else."""
-        if self._fd is not None:
-            try:
+        try:
+            if self._fd is not None:
                 signal.pidfd_send_signal(self._fd, signal.SIGKILL)
-            except OSError:
-                pass  # it has ended
+            elif self.is_ours():
+                os.kill(self._pid, signal.SIGKILL)
+        except OSError:
+            pass  # it has ended, or is another user's by now
 
     def let_go(self, within_ms: int) -> None:
         """Reap it when it ends, now if it does so in that time. Where there are no pidfds that blocks until it does."""
@@ -57,27 +59,28 @@ class Child:
             pass  # the program reaps every child by itself
         return True
 
-    def _is_child(self) -> bool:
-        if self._fd is None:
-            return False
+    def is_ours(self) -> bool:
+        """Whether it is a child that nobody has reaped, so that its number is nobody else's."""
+        kind, number = (os.P_PID, self._pid) if self._fd is None else (os.P_PIDFD, self._fd)
         try:
-            os.waitid(os.P_PIDFD, self._fd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            os.waitid(kind, number, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return False
         return True
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Let go of it without reaping it."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
 
 def child_of_ours(pid: int) -> Child | None:
-    """The process of that number, if it is a child of this one."""
+    """The process of that number, if it is a child of this one, and a descriptor of it is to be had."""
     found = Child(pid)
-    if found._is_child():
+    if found._fd is not None and found.is_ours():
         return found
-    found._close()
+    found.close()
     return None
 
 
@@ -93,7 +96,7 @@ def reap_children(within_ms: int, first: Child | None = None) -> None:
             is_gone = child._reap(within_ms if first in (None, child) else 0)
         finally:
             if is_gone:
-                child._close()
+                child.close()
             else:
                 _left.append(child)
 
@@ -101,7 +104,7 @@ def reap_children(within_ms: int, first: Child | None = None) -> None:
 def _forget() -> None:
     """In a forked child: they are the parent's."""
     while _left:
-        _left.pop()._close()
+        _left.pop().close()
 
 
 os.register_at_fork(after_in_child=_forget)

@@ -25,9 +25,13 @@ from typing import Any
 from turnctl.processes.console import controlled_by
 from turnctl.processes.job import Job
 from turnctl.processes.pipes import Pipes
+from turnctl.processes.reaping import Child
 from turnctl.processes.spec import Spec
 
 __all__ = ["kill_child", "name_a_line", "spawn"]
+
+#: how long the end of a command is waited for that was killed right after its start
+ENDING_MS = 5000
 
 
 def spawn(spec: Spec, pipes: Pipes) -> int:
@@ -108,18 +112,20 @@ def _undo(popen: _Popen[Any]) -> None:
 
 
 def kill_child(pid: int) -> None:
-    """End a command that was only just started, with its group, and reap it."""
-    # our child, which nobody has reaped, so that the number is no other group's either; there is no group yet where the
-    # child had not come so far
-    for kill in (os.killpg, os.kill):
-        try:
-            kill(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
+    """End a command that was only just started, with its group, and reap it; later, where it does not end at once.
+
+    Blocks for ``ENDING_MS`` at most. Nobody is signalled where the program reaps every child by itself, and has.
+    """
+    child = Child(pid)
+    if not child.is_ours():
+        child.close()
+        return
     try:
-        os.waitpid(pid, 0)
-    except ChildProcessError:
-        pass  # the program reaps every child by itself
+        os.killpg(pid, signal.SIGKILL)  # while the child is not reaped, the number is no other group's either
+    except (ProcessLookupError, PermissionError):
+        pass  # there is no group yet, where the child had not come so far
+    child.kill()
+    child.let_go(ENDING_MS)
 
 
 def _looks_like_a_line(spec: Spec, error: FileNotFoundError) -> bool:
