@@ -65,6 +65,7 @@ HOMES = {
     "pytest": "testing/",
     "requests": "integrations/requests.py",
     "structlog": "log.py",
+    "tenacity": "integrations/retries/",
     "urllib3": "integrations/",
 }
 #: In these rooms one file alone does it.

@@ -1,12 +1,17 @@
-"""Retries of clients that end with the stop: no further attempt, and no sleep that goes on."""
+"""The retries of urllib3, and so of requests: a policy whose sleeps end with the stop, and which asks before each try.
+
+In a pool that is stoppable by itself the exchange is asked, elsewhere the current turn.
+"""
 
 from __future__ import annotations
 
 import copy
 from typing import TYPE_CHECKING, Any
 
+from turnctl.errors import CancelledError
 from turnctl.integrations.exchanges import served
 from turnctl.integrations.ontop import is_of_urllib3, put_on_top
+from turnctl.integrations.retries.stops import look
 from turnctl.integrations.wires import apart
 from turnctl.tokens.current import current_token
 from turnctl.waiting.wait import sleep
@@ -26,13 +31,13 @@ class _Retry:
     """
 
     def increment(self, *args: Any, **options: Any) -> Any:
-        exchange = served.get()
-        error = options.get("error")
-        if exchange is not None:
-            if error is not None:
-                exchange.look_back()  # it may have failed of the stop
-                exchange.over(error)
-            exchange.check()
+        response, error = options.get("response"), options.get("error")
+        try:
+            _look(error)
+        except CancelledError:
+            if response is not None:
+                response.close()  # nobody will read it, and nobody else may have its connection
+            raise
         return super().increment(*args, **options)  # type: ignore[misc]
 
     def sleep(self, response: Any = None) -> None:
@@ -64,6 +69,17 @@ class _Retry:
         seconds = me.get_backoff_time()
         if seconds > 0:
             _sleep(seconds)
+
+
+def _look(error: BaseException | None) -> None:
+    exchange = served.get()
+    if exchange is None:
+        look(error)
+        return
+    if error is not None:
+        exchange.look_back()  # it may have failed of the stop
+        exchange.over(error)
+    exchange.check()
 
 
 def _sleep(seconds: float) -> None:
