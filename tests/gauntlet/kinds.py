@@ -278,6 +278,31 @@ stay()
 """,
         3,
     ),
+    "floods who holds it": Kind(
+        # with signals that the kernel queues, each of them; only ours, which they do not end
+        """
+import resource
+deaf(); daemon()
+holder = os.getppid()
+def is_held():
+    with open(f"/proc/{holder}/cmdline", "rb") as file: return file.read().startswith(b"turnctl: ")
+def flood():
+    for _ in range(5000): os.kill(holder, signal.SIGRTMAX)
+if is_held():
+    resource.prlimit(holder, resource.RLIMIT_SIGPENDING, (2000, 2000))  # the rest of this machine needs some too
+    flood()
+end = time.monotonic() + 20
+for _ in range(2):
+    if os.fork() == 0:
+        os.setsid()
+        try:
+            while is_held() and time.monotonic() < end: flood()
+        except OSError: pass
+        stay()
+ready(); stay()
+""",
+        4,
+    ),
 }
 
 _HOP = r"""

@@ -48,6 +48,7 @@ QUICK = [
     "nohup",
     "without a death signal",
     "forked by a thread",
+    "floods who holds it",
 ]
 
 

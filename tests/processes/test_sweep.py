@@ -27,7 +27,9 @@ from turnctl.processes import kernel, kin, sweep
 kernel.adopt_orphans()
 wake = kernel.hear_children()
 def build(name):
+    before = signal.pthread_sigmask(signal.SIG_SETMASK, ())
     process = subprocess.Popen(shape(name, sys.argv[1]), stdout=subprocess.PIPE, start_new_session=True)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     process.stdout.readline()
     below = sweep.Below(process.pid)
     below.leader = process.pid

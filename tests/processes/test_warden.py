@@ -13,11 +13,15 @@ from pathlib import Path
 
 import pytest
 from commands import alive, nap, python, state_of
-from shapes import NAMES, shape
+from shapes import NAMES, shape, shape_of
 from standins import until
 from warding import KILL, TERM, Command, by_host, parent_of, run, tag
 
 from turnctl.processes import launch, link
+from turnctl.processes.kin import UNSEEN, Member
+from turnctl.processes.steps import Ladder
+from turnctl.processes.sweep import Below
+from turnctl.processes.warden import Warden
 
 pytestmark = pytest.mark.usefixtures("wardens")
 
@@ -170,6 +174,74 @@ def test_stopped_processes_are_continued() -> None:
         command.ended()
 
     assert {TERM, signal.SIGCONT} == {number for number, _ in command.signals()}
+
+
+def test_signals_beyond_number_hold_up_nothing() -> None:
+    """A command that floods its warden with signals which the kernel queues is ended in time all the same."""
+    mark = tag()
+    body = """
+import resource
+deaf()
+warden = os.getppid()
+resource.prlimit(warden, resource.RLIMIT_SIGPENDING, (2000, 2000))  # leave some to the rest of this machine
+def flood(count):
+    for _ in range(count): os.kill(warden, signal.SIGRTMAX)
+flood(5000)
+end = time.monotonic() + 6
+for _ in range(2):
+    if os.fork() == 0:
+        os.setsid()
+        while time.monotonic() < end: flood(5000)
+        os._exit(0)
+ready(); stay()
+"""
+    with Command(shape_of(body, mark)) as command:
+        command.line()
+        command.warded.stop(((TERM, 0.1),))
+        facts = command.ended(within=3.0)
+
+    assert facts["empty"]
+    assert [] == alive(mark)
+
+
+def test_a_warden_that_was_sent_signals_serves_no_other() -> None:
+    """Signals that a command has sent to its warden do not wait there for the next command."""
+    body = "os.kill(os.getppid(), signal.SIGRTMAX); ready()"
+    with Command(shape_of(body, tag())) as command:
+        facts = command.ended()
+
+    assert facts["empty"]
+    assert not facts["reusable"]
+
+
+class _Elusive(Below):
+    """Somebody is below, and no look finds him."""
+
+    def reap(self, ended: object = None) -> bool:
+        return False
+
+    def holds_only_dead(self) -> bool:
+        return False
+
+    def members(self) -> list[Member]:
+        return []
+
+
+def test_who_is_not_seen_is_not_taken_to_be_gone() -> None:
+    """A warden that gives up without having found anybody does not say that nobody is left."""
+    ours, theirs = link.pair()
+    warden = Warden(theirs, -1, -1, -1)
+    warden._request = {"number": 1, "drain": 0.0}
+    warden._below = _Elusive(os.getpid())
+    warden._ladder = Ladder(0.0, (), "stop")
+    warden._climb(time.monotonic())
+    told = link.receive(ours)
+    ours.close()
+    theirs.close()
+
+    assert told is not None
+    facts = told[0][1]
+    assert ("ended", False, (UNSEEN,)) == (told[0][0], facts["empty"], facts["survivors"])
 
 
 def test_steps_are_taken_in_order() -> None:

@@ -9,6 +9,7 @@ Invariants
   B1  When ``start`` has returned, the child has made its session or group and has become the program.
   B2  When ``start`` has raised, no child and no descriptor is left.
   B3  The program inherits 0 to 2 and what ``keep`` names, under the numbers that it names, and nothing else.
+  B4  Signals that come while it is started may go unheard, also the one for its own end: who calls looks after it.
 """
 
 import _posixsubprocess
@@ -131,8 +132,7 @@ def _fork_exec(request: "dict[str, Any]", fds: tuple[int, ...]) -> int:
     ignored = [number for number in request["ignored"] if number != _signal.SIGCHLD]
     for number in ignored:
         _signal.signal(number, _signal.SIG_IGN)
-    if request["mask"]:
-        _signal.pthread_sigmask(_signal.SIG_SETMASK, request["mask"])
+    before = _signal.pthread_sigmask(_signal.SIG_SETMASK, request["mask"])
     try:
         fork_exec: Any = _posixsubprocess.fork_exec
         pid: int = fork_exec(
@@ -159,8 +159,7 @@ def _fork_exec(request: "dict[str, Any]", fds: tuple[int, ...]) -> int:
         raise NotStarted(EINVAL, "setup") from None
     finally:
         os.close(told)
-        if request["mask"]:
-            _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
         for number in ignored:
             _signal.signal(number, _signal.SIG_IGN if number == _signal.SIGPIPE else _caught)
     try:

@@ -140,6 +140,9 @@ class Bagged(Below):
     def reap(self, ended: "Callable[[int, int], None] | None" = None) -> bool:
         return super().reap(ended) and not self._is_populated()
 
+    def holds_only_dead(self) -> bool:
+        return super().holds_only_dead() and not self._is_populated()
+
     def _is_populated(self) -> bool:
         try:
             return b"populated 1" in os.pread(self._events, 256, 0)  # read, so that the next change is told

@@ -159,6 +159,8 @@ class Guarded(Custody):
         self.empty_proven = facts["empty"]
         if facts["status"] is not None:
             self.returncode = facts["status"]
+        elif self.empty_proven and not self.why_unknown:
+            self.why_unknown = "another process traces its main process, and has not let go of it"
         self.has_ended = self.has_ended or self.empty_proven or facts["status"] is not None
         ended = max(0, facts["seen"] - len(self._survivors))
         self.counts = (ended, min(ended, facts.get("killed", 0)))

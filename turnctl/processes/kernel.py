@@ -24,10 +24,12 @@ __all__ = [
     "WALL",
     "adopt_orphans",
     "bar_tracers",
+    "become_reaper",
     "call",
     "close_all_but",
     "continue_with_parent",
     "failpoint",
+    "has_unheard_signals",
     "hear_children",
     "open_pidfd",
     "prctl",
@@ -171,13 +173,13 @@ def close_all_but(kept: tuple[int, ...]) -> None:
 
 
 def hear_children() -> int:
-    """Arrange that the death of a child, and any other signal, makes a descriptor readable, and return it.
+    """Arrange that a child that ends or stops makes a descriptor readable, and return it.
 
-    Signals that would end this process are caught and do no more than that: a handler, unlike an ignored signal, is
-    not handed on to a program that is started. What was ignored when this process began is no longer.
+    Every signal is blocked from now on: a process that is sent more of them than it can take would come to nothing
+    else. They are caught besides, for the moment in which a program is started: a handler, unlike an ignored signal, is
+    not handed on to it. What was ignored when this process began is no longer.
     """
-    read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    _signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, _signal.valid_signals())
     for number in range(1, int(_signal.NSIG)):
         if number not in (SIGKILL, SIGSTOP, SIGCONT, *_LEFT):
             try:
@@ -185,12 +187,26 @@ def hear_children() -> int:
             except (OSError, ValueError):
                 pass  # a number that this machine does not have
     _signal.signal(_signal.SIGPIPE, _signal.SIG_IGN)
-    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
-    return read
+    heard = (1 << (SIGCHLD - 1)).to_bytes(_SIGSET_SIZE, sys.byteorder)
+    return call("signalfd", -1, heard, os.O_CLOEXEC | os.O_NONBLOCK)
 
 
 # the faults of a program itself: their default is the only answer
 _LEFT = (_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT, _signal.SIGTRAP)
+_SIGSET_SIZE = 128
+
+
+def become_reaper(title: bytes) -> int:
+    """Show as ``title``, hear of children, and adopt orphans; the descriptor of ``hear_children``."""
+    rename(title)
+    wake = hear_children()
+    adopt_orphans()
+    return wake
+
+
+def has_unheard_signals() -> bool:
+    """Whether somebody has sent signals that wait here: all but the one for children."""
+    return not _signal.sigpending() <= {SIGCHLD}
 
 
 def _nothing(_number: int, _frame: object) -> None:

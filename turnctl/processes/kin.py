@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
 __all__ = [
+    "UNSEEN",
     "Member",
     "by_parent",
     "children_of",
@@ -35,6 +36,8 @@ __all__ = [
     "walk_from",
 ]
 
+#: stands, described, for whoever keeps the kernel from saying that nobody is left and is found by no walk
+UNSEEN = (0, 0, -1, "?", b"process", "no look has found it, but that nobody is left could not be proved in time")
 #: numbers that are asked about, where nothing else tells who our children are
 MOST_PROBED = 4 * 1024 * 1024
 
@@ -273,6 +276,11 @@ _ESRCH = 3
 _EPERM = 1
 
 
+def _tracer_of(pid: int) -> str:
+    words = (_read(f"/proc/{pid}/status") or b"").partition(b"TracerPid:")[2].split()
+    return words[0].decode("ascii") if words else "unknown"
+
+
 def describe(member: Member, reason: str = "") -> tuple[int, int, int, str, bytes, str]:
     """A member for a report: pid, start, uid, state, name, and why it could not be ended."""
     try:
@@ -285,6 +293,8 @@ def describe(member: Member, reason: str = "") -> tuple[int, int, int, str, byte
         elif member.state == "D":
             place = (_read(f"/proc/{member.pid}/wchan") or b"").strip(b"\0\n").decode("ascii", "replace") or "unknown"
             reason = f"in uninterruptible sleep in the kernel ({place}); KILL is pending"
+        elif member.state == "t":
+            reason = f"killed, but held in its end by process {_tracer_of(member.pid)}, which traces it"
         else:
             reason = "still there although KILL was sent"
     return (member.pid, member.start, uid, member.state, member.comm, reason)

@@ -25,14 +25,12 @@ from turnctl.processes import warden
 from turnctl.processes.kernel import (
     SIGCONT,
     SIGKILL,
-    adopt_orphans,
+    become_reaper,
     close_all_but,
     failpoint,
-    hear_children,
-    rename,
     run_and_exit,
 )
-from turnctl.processes.kin import read_member
+from turnctl.processes.kin import UNSEEN, read_member
 from turnctl.processes.link import VERSION, Broken, Line
 from turnctl.processes.steps import Pauses
 from turnctl.processes.sweep import Below
@@ -206,8 +204,7 @@ class Launcher:
         now = monotonic()
         if self._look_at is not None and now >= self._look_at:
             self._look_for_still(now)
-        is_empty = below.reap(self._on_end)
-        if is_empty:
+        if below.reap(self._on_end) or below.holds_only_dead():
             self._settle(())
             return
         if self._sweep_at is None:
@@ -222,6 +219,8 @@ class Launcher:
             if now >= self._swept_until:
                 self._give_up()
                 return
+            if below.holds_only_dead():
+                break
             below.sweep(self._wake)
             failpoint("launcher-killed")
             self._sweep_at = min(self._pauses.next_at(monotonic()), self._swept_until)
@@ -290,7 +289,7 @@ class Launcher:
 
     def _give_up(self) -> None:
         me = os.getpid()
-        survivors = tuple(self._below.describe())
+        survivors = tuple(self._below.describe()) or (UNSEEN,)
         self._given_up = self._given_up.union(one.pid for one in self._below.members() if one.ppid == me)
         self._settle(survivors)
 
@@ -332,9 +331,7 @@ def main(control: int, host: int, *, in_session: bool) -> None:
     for fd in (control, host):
         if fd >= 0:
             os.set_inheritable(fd, False)
-    rename(b"turnctl: launcher")
-    wake = hear_children()
-    adopt_orphans()
+    wake = become_reaper(b"turnctl: launcher")
     gc.freeze()  # what is loaded stays: no collection walks it, nor copies its pages into the wardens
     Launcher(socket(fileno=control), host, wake).run()
     os._exit(0)

@@ -20,7 +20,6 @@ With the warden it speaks by ``link``: it is told ``go``, ``signal(count, number
 translates that, ``exited(status)``, ``stopped(signal)``, ``continued`` and ``sent(count, reached)``.
 """
 
-import _signal  # type: ignore[import-not-found,unused-ignore]
 import marshal
 import os
 from _socket import SCM_CREDENTIALS, SOL_SOCKET, socket
@@ -62,7 +61,6 @@ def make(control: socket, request: "dict[str, Any]", fds: tuple[int, ...]) -> in
     """Be the maker, in a fork of the warden; the exit status, for the maker and for the first process."""
     line = link.Line(control)
     try:
-        _signal.set_wakeup_fd(-1)  # the warden's
         bar_tracers(False)  # the maps of ids are written in its own /proc
         proc = _open_proc()
         if request["cwd_fd"] >= 0:
@@ -142,10 +140,10 @@ class _Init:
         failpoint("init-armed")
         has_proc = self._mount()
         self._watches_stops = request["watch_stops"]
+        rename(TITLE)  # bars tracers too, before there is a command that could be one
         self._line.send("starting")
         pid = start(dict(request, proc=self._lifted_proc(request, fds)), fds, self._lift)
         os.chdir("/")
-        rename(TITLE)
         failpoint("init-started")
         close_all_but((self._line.fileno(),))
         wake = hear_children()

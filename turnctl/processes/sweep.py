@@ -11,6 +11,8 @@ Invariants
   W3  The first sweep kills the group in one step, which no fork in it survives, and then whoever a walk finds. Every
       further one freezes from the top down first: a stopped parent cannot fork, so what it has is all it will have.
   W4  A process that may not be signalled is tried again at each sweep and holds up nothing else.
+  W5  The same is known where each of our children is a zombie through and through, and a list that is read after that
+      has nobody else: a process that traces one keeps it from ``wait``, but whoever lives has a parent that lives.
 """
 
 import os
@@ -240,8 +242,16 @@ class Below:
                 self.refused.add(member.pid)
 
     def is_swept(self) -> bool:
-        """Whether each child that is there has been sent KILL or may not be."""
-        return self.killed.union(self.refused, self._spared()).issuperset(own_children(self._since))
+        """Whether each child that is there has been sent KILL or may not be, or has ended."""
+        others = set(own_children(self._since)).difference(self.killed, self.refused, self._spared())
+        return all(map(_has_ended, others))
+
+    def holds_only_dead(self) -> bool:
+        """Whether all that is left are zombies that a process elsewhere traces and has not let go of (W5)."""
+        children, spared = own_children(self._since), self._spared()
+        return all(pid in spared or _has_ended(pid) for pid in children) and set(children).issuperset(
+            own_children(self._since)
+        )
 
     def _freeze(self, wake: int) -> list[Member]:
         """Stop everybody from the top down (W3); whom there was to stop, parents before children."""
@@ -319,6 +329,11 @@ class Below:
     def describe(self, reason: str = "") -> list[tuple[int, int, int, str, bytes, str]]:
         """Whoever is there, and why; without a reason, why it could not be ended."""
         return [describe(member, reason) for member in self.members()]
+
+
+def _has_ended(child: int) -> bool:
+    member = read_member(child)
+    return member is not None and is_dead(member)
 
 
 def _all_are_dead() -> bool:

@@ -1,10 +1,10 @@
 """The warden: supervises one command at a time, and ends only on the kernel's word that nothing of it is left.
 
 Stand-alone: forked by the launcher, one thread, a child subreaper before anything is started. It waits in one poll: on
-the socket to the host, a pipe that signals write to, the launcher's life (a pipe) and the host's (a pidfd).
+the socket to the host, a descriptor that tells of children, the launcher's life (a pipe) and the host's (a pidfd).
 
 Invariants
-  G1  ``ended`` with ``empty`` true is sent only after ``wait`` has said ECHILD. With false it names who is there.
+  G1  ``ended`` with ``empty`` true is sent only on a proof, W1 or W5 of ``sweep``. With false it names who is there.
   G2  It never blocks on the host: a host that is stopped, swapped or wedged still has its commands ended on time.
   G3  A ladder asks, step by step, and kills at ``kill_at``, which only ever moves earlier. It begins by a stop, by the
       command's timeout or the owner's deadline, by a signal that the host does not read (``unheard``), by the loss of
@@ -27,12 +27,13 @@ from turnctl.processes.birth import NotStarted
 from turnctl.processes.console import Console
 from turnctl.processes.culls import Culls
 from turnctl.processes.holds import begin
-from turnctl.processes.kernel import adopt_orphans, continue_with_parent, failpoint, hear_children, rename
+from turnctl.processes.kernel import become_reaper, continue_with_parent, failpoint, has_unheard_signals
+from turnctl.processes.kin import UNSEEN
 from turnctl.processes.link import Broken, Line
 from turnctl.processes.steps import FIRST_PAUSE_S, Ladder
 from turnctl.processes.sweep import Below
 from turnctl.processes.unheard import Unheard
-from turnctl.processes.watch import Watch, move_wakeup_up
+from turnctl.processes.watch import Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -259,7 +260,6 @@ class Warden:
         self._wake = moved.get(self._wake, self._wake)
         self._launcher = moved.get(self._launcher, self._launcher)
         self._host = moved.get(self._host, self._host)
-        move_wakeup_up(above)
 
     def _advance(self, now: float) -> None:
         below = self._below
@@ -290,6 +290,9 @@ class Warden:
         elif self._settle_at is not None and now >= self._settle_at:
             left = below.left_over(now)
             self._settle_at = now + SETTLE_S if left is None else None
+            if left is None and below.holds_only_dead():
+                self._is_odd = True
+                self._finish(())
             if left is not None:
                 self._line.send("leftovers", left)
                 self._deal_with_leftovers()
@@ -340,8 +343,11 @@ class Warden:
                 ladder.sweep_at = max(ladder.sweep_at, now + FIRST_PAUSE_S)
             if now < ladder.sweep_at and below.is_swept():
                 break
+            if below.holds_only_dead():
+                self._finish(())
+                return
             if now >= ladder.killed_at + request["drain"]:
-                self._finish(tuple(below.describe()))
+                self._finish(tuple(below.describe()) or (UNSEEN,))
                 return
             below.sweep(self._wake)
             failpoint("warden-killed")
@@ -361,7 +367,7 @@ class Warden:
         below, ladder = self._below, self._ladder
         self._tell_sent()
         failpoint("warden-empty")
-        is_reusable = not (survivors or self._is_odd or self._lost)
+        is_reusable = not (survivors or self._is_odd or self._lost or has_unheard_signals())
         facts = below.facts(survivors) | {
             "cause": "" if ladder is None else ladder.cause,
             "reusable": is_reusable,
@@ -382,9 +388,7 @@ class Warden:
 
 def serve(sock: socket, launcher: int, host: int) -> int:
     """Be a warden until there is nothing more to do; the exit status. Called in a child of the launcher's own."""
-    rename(b"turnctl: warden")
+    wake = become_reaper(b"turnctl: warden")
     continue_with_parent()
-    wake = hear_children()
-    adopt_orphans()
     failpoint("warden-born")
     return Warden(sock, wake, launcher, host).run()

@@ -1,13 +1,12 @@
 """The descriptors that a single-threaded loop waits for, each with what is to be done when it is ready. Stand-alone."""
 
-import os
 from select import POLLIN, poll
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Watch", "move_wakeup_up"]
+__all__ = ["Watch"]
 
 
 class Watch:
@@ -43,15 +42,3 @@ class Watch:
             self.remove(old)
             self.add(new, then)
         return moved
-
-
-def move_wakeup_up(above: int) -> None:
-    """The same for the descriptor that signals write to."""
-    import _signal  # type: ignore[import-not-found,unused-ignore]
-    from fcntl import F_DUPFD_CLOEXEC, fcntl
-
-    write = _signal.set_wakeup_fd(-1)
-    if write < above:
-        write, old = fcntl(write, F_DUPFD_CLOEXEC, above), write
-        os.close(old)
-    _signal.set_wakeup_fd(write, warn_on_full_buffer=False)
