@@ -201,14 +201,25 @@ said["left"] = [name for name in os.listdir("/proc") if name.isdigit() and "slee
 
 # 4 the same between two looks, while the last of a session hands it on: by its number alone nobody can tell whose it is
 from turnctl.testing import call_at
-line = "setsid sh -c 'trap \\"sleep 60.5 & exit\\" TERM; echo on; while :; do sleep 60 & wait; done' & wait"
+heir = ("import os, signal\\nheir = lambda *_: (os.posix_spawn('/bin/sleep', ['sleep', '60.5'], {}), os._exit(0))\\n"
+        "signal.signal(15, heir); print('on', flush=True)\\nwhile True: signal.pause()")
+line = 'setsid "$0" -c "$1" & wait'
 def heirs(): return [int(name) for name in os.listdir("/proc") if name.isdigit() and argv(name) == ["sleep", "60.5"]]
+def all_in(session):
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file: field = file.read().rpartition(b")")[2].split()
+            if name.isdigit() and int(field[3]) == session: found.append(int(name))
+        except OSError: pass
+    return found
 def come_round():
-    assert until(lambda: [True] == [parent(pid) != os.getsid(pid) for pid in heirs()])
+    # it is alone: anybody known from before, a zombie too, would still prove the number
+    assert until(lambda: len(heirs()) == 1 and all_in(os.getsid(heirs()[0])) == heirs())
     give_out(last - 5)
     for _ in range(20): os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
 with turnctl.turn(grace="300ms") as turn, call_at("processes.ladder.asked", come_round):
-    process = turn.popen(line, shell=True, text=True, containment=containment)
+    process = turn.popen(["sh", "-c", line, sys.executable, heir], text=True, containment=containment)
     next(iter(process))
     turn.stop()
     process.outcome()
