@@ -165,9 +165,12 @@ def test_pool_that_is_exhausted(http: Any, site: Website) -> None:
     assert ["GET /sized", "GET /ok"] == site.seen
 
 
+def package(http: Any) -> Any:
+    return __import__(http.Client.__mro__[1].__module__.partition(".")[0])
+
+
 def one_connection(http: Any) -> Any:
-    module = __import__(http.Client.__mro__[1].__module__.partition(".")[0])
-    return module.Limits(max_connections=1)
+    return package(http).Limits(max_connections=1)
 
 
 def queued(one: Any) -> bool:
@@ -190,10 +193,15 @@ def test_assigned_as_the_stop_comes(http: Any, site: Website) -> None:
     assert ["GET /sized", "GET /ok"] == site.seen
 
 
+def through(http: Any, url: str) -> Any:
+    transport = package(http).HTTPTransport(proxy=package(http).Proxy(url), verify=client_tls())
+    return client(http, mounts={"all://": transport})
+
+
 @pytest.mark.parametrize("stalls", [True, False], ids=["in connect", "after it"])
 def test_proxy(http: Any, stalls: bool) -> None:
     """A CONNECT that is not answered, and a request through the tunnel; both connections end."""
-    with website(tls=True) as site, proxy(stalls=stalls) as between, client(http, proxy=between.url) as one:
+    with website(tls=True) as site, proxy(stalls=stalls) as between, through(http, between.url) as one:
         stopped = stop_at(lambda _: one.get(f"{site.url}/silence"), (between if stalls else site).stalled)
         ended = between.server.peer().ended.wait(5)
         left = [c for t in one._mounts.values() if t is not None for c in t._pool.connections]

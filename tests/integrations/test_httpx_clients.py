@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from httpclients import assert_stopped, face, stop_at
+from httpclients import NAMES, assert_stopped, face, stop_at
 from peers import Loopback, Peer, loopback
 from standins import until
 
@@ -118,6 +118,11 @@ def ask_anthropic(client: Any, kept: list[str], stream: bool) -> None:
 WAYS = {"openai": (openai_client, ask_openai), "anthropic": (anthropic_client, ask_anthropic)}
 
 
+def family_of(http_client: Any) -> str:
+    """Which httpx the installed client is built on."""
+    return next(root for one in type(http_client).__mro__ if (root := one.__module__.partition(".")[0]) in NAMES)
+
+
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("name", sorted(WAYS))
 @pytest.mark.parametrize("by", ["client", "stoppable", "install"])
@@ -126,8 +131,10 @@ def test_model_that_stalls(name: str, stream: bool, by: str) -> None:
     make, ask = WAYS[name]
     kept: list[str] = []
     with model() as server, contextlib.ExitStack() as stack:
-        http_client = stack.enter_context(face("httpx2").Client(timeout=30)) if by == "client" else None
-        client = stack.enter_context(make(server.url, http_client))
+        client = stack.enter_context(make(server.url))
+        if by == "client":
+            http_client = stack.enter_context(face(family_of(client._client)).Client(timeout=30))
+            client = stack.enter_context(make(server.url, http_client))
         if by == "stoppable":
             assert client is face("httpx").stoppable(client)
         if by == "install":

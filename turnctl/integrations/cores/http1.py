@@ -86,8 +86,6 @@ def _response_closed(change: Change) -> Callable[..., Any]:
                 self.close()  # G2
         finally:
             served.reset(mark)
-        if exchange is not None and exchange.stage == "reading the response" and served.get() is not exchange:
-            exchange.left()  # by nobody who reads: they tell the end themselves
 
     return response_closed
 

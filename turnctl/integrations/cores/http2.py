@@ -179,8 +179,6 @@ def _response_closed(change: Change) -> Callable[..., Any]:
                 exchange.release()
                 streams.reset(stream_id)  # H2
             original(self, stream_id)
-        if exchange is not None and exchange.stage == "reading the response" and served.get() is not exchange:
-            exchange.left()
 
     return response_closed
 

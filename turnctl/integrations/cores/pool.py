@@ -9,7 +9,8 @@ Invariants
       it, under its lock, and requests that wait are given what is free.
   F4  A response that lies open between two reads is watched from its first part on, unless that is known to be all:
       a stop cuts its connection, though nobody reads. A response that says its length and comes whole costs no thread.
-  F5  Who closes or forgets a response, on whatever thread, lets the connection go first (``cores.http1``).
+  F5  Who closes or forgets a response, on whatever thread, lets the connection go first (``cores.http1``). What was
+      forgotten is closed with the turn at the latest, so that it gives its place in the pool back.
 """
 
 from __future__ import annotations
