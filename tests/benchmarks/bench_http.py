@@ -1,4 +1,4 @@
-"""HTTP clients: what a request costs under a turn against the plain client, and how soon a stop frees one that waits."""
+"""HTTP clients: what a request costs under a turn against the plain client, and how soon a stop frees it."""
 
 from __future__ import annotations
 
