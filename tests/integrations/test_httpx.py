@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from httpclients import NAMES, Stopped, assert_stopped, face, stop_at
+from peers import Peer, loopback
 from standins import Background, until
 from websites import STALLS, Website, client_tls, full, mute, proxy, website
 
@@ -211,6 +214,73 @@ def test_proxy(http: Any, stalls: bool) -> None:
     assert [] == left
     assert ([] if stalls else ["GET /silence"]) == site.seen
     assert ["CONNECT"] == between.seen
+
+
+def test_tls_in_tls(http: Any) -> None:
+    """A proxy that is spoken to by TLS, and TLS through it: a stalled answer, an upload that is not read, an answer."""
+    if "ssl_context" not in inspect.signature(package(http).Proxy).parameters:
+        pytest.skip("this version takes no trust for the proxy")
+    with website(tls=True) as site, proxy(tls=True) as between:
+        transport = package(http).HTTPTransport(
+            proxy=package(http).Proxy(between.url, ssl_context=client_tls()), verify=client_tls()
+        )
+        with client(http, mounts={"all://": transport}) as one:
+            with turnctl.turn():
+                assert "ok" == one.get(f"{site.url}/ok").text
+            stopped = stop_at(
+                lambda _: one.get(f"{site.url}/silence"), lambda: until(lambda: "GET /silence" in site.seen)
+            )
+            torn = stop_at(
+                lambda _: one.post(f"{site.url}/upload", content=b"x" * 12_000_000),
+                lambda: until(lambda: "POST /upload" in site.seen),
+            )
+            left = transport._pool.connections
+
+    assert_stopped(stopped)
+    assert_stopped(torn)
+    assert [] == left
+
+
+def test_socks_proxy_that_stalls(http: Any) -> None:
+    """Half the greeting of a SOCKS proxy."""
+    pytest.importorskip("socksio", reason="httpx speaks SOCKS by it")
+
+    def serve(peer: Peer) -> None:
+        peer.exactly(3)
+        peer.send(b"\x05\x00")
+        peer.stall()
+
+    with loopback(serve) as server, through(http, f"socks5://127.0.0.1:{server.port}") as one:
+        stopped = stop_at(lambda _: one.get("http://127.0.0.1:9/"), server.reached)
+        ended = server.peer().ended.wait(5)
+        left = [c for t in one._mounts.values() if t is not None for c in t._pool.connections]
+
+    assert_stopped(stopped)
+    assert ended
+    assert [] == left
+
+
+def test_unix_socket(http: Any, tmp_path: Path) -> None:
+    """A server behind a path ends in the same way."""
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        transport = package(http).HTTPTransport(uds=path)
+        with client(http, transport=transport) as one:
+            accepted: list[socket.socket] = []
+            stopped = stop_at(
+                lambda _: one.get("http://x/y"),
+                lambda: accepted.append(listener.accept()[0]),
+                stage="waiting for the response",
+            )
+        with accepted[0] as peer:
+            asked = peer.recv(65536)
+            end = peer.recv(10)
+
+    assert_stopped(stopped)
+    assert asked.startswith(b"GET /y")
+    assert b"" == end
 
 
 @pytest.mark.parametrize("point", ["http.answered", "http.read"])

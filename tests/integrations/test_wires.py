@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from standins import Background, until
+from websites import authority, server_tls
 
 import turnctl
 from turnctl.integrations import wires
@@ -259,3 +263,44 @@ def test_socket_closed_by_somebody_else_is_told() -> None:
         one.close()
         with pytest.raises(OSError, match="closed|Bad file"):
             wires.receive(exchange, one, 10)
+
+
+class Eager(ssl.SSLContext):
+    """A context as others make them: it shakes hands while it wraps, and looks at the result."""
+
+    def wrap_socket(self, sock: socket.socket, **options: Any) -> ssl.SSLSocket:  # type: ignore[override]
+        options.pop("do_handshake_on_connect", None)
+        made = super().wrap_socket(sock, do_handshake_on_connect=True, **options)
+        assert made.version() is not None
+        return made
+
+
+@pytest.mark.parametrize("kind", [ssl.SSLContext, Eager], ids=["plain", "eager"])
+def test_secured_by_any_context(kind: type[ssl.SSLContext]) -> None:
+    """The handshake is raced, or has a thread of its own; either way it comes to a socket that does not block."""
+    context = kind(ssl.PROTOCOL_TLS_CLIENT)
+    authority().configure_trust(context)  # type: ignore[attr-defined]
+    with pair() as (one, other), exchanging() as (_, exchange):
+        server = Background(server_tls().wrap_socket, other, True)
+        with wires.secure(exchange, one, context, "localhost", 5) as secured:
+            server.result().sendall(b"hello")
+            got = wires.receive(exchange, secured, 10, 5)
+        server.result().close()
+
+    assert b"hello" == got
+
+
+@pytest.mark.parametrize("kind", [ssl.SSLContext, Eager], ids=["plain", "eager"])
+def test_handshake_of_any_context_wakes(kind: type[ssl.SSLContext]) -> None:
+    """A server that does not shake hands holds nobody, and no thread stays."""
+    context = kind(ssl.PROTOCOL_TLS_CLIENT)
+    with pair() as (one, _), exchanging() as (turn, exchange):
+        stopper = Background(lambda: (until(lambda: "securing" in exchange.stage), turn.stop("enough")))
+        begun = time.monotonic()
+        with pytest.raises(turnctl.CancelledError, match="enough"):
+            wires.secure(exchange, one, context, "localhost")
+        took = time.monotonic() - begun
+        stopper.result()
+        assert until(lambda: not any("handshake" in thread.name for thread in threading.enumerate()))
+
+    assert took < 2

@@ -134,10 +134,16 @@ def full() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def proxy(*, stalls: bool = False) -> Iterator[Website]:
-    """A proxy that connects through, or with ``stalls`` one that does not answer."""
+def proxy(*, stalls: bool = False, tls: bool = False) -> Iterator[Website]:
+    """A proxy that connects through, or with ``stalls`` one that does not answer; with ``tls`` spoken to by TLS."""
 
     def serve(peer: Peer) -> None:
+        if tls:
+            peer.sock = server_tls().wrap_socket(peer.sock, server_side=True)
+        with peer.sock:
+            connect_through(peer)
+
+    def connect_through(peer: Peer) -> None:
         head = peer.until(b"\r\n\r\n")
         method, target = head.split(b" ")[:2]
         site.seen.append(f"{method.decode()}")
@@ -149,7 +155,7 @@ def proxy(*, stalls: bool = False) -> Iterator[Website]:
             pump(peer.sock, other)
 
     with loopback(serve) as server:
-        site = Website(server, "http")
+        site = Website(server, "https" if tls else "http")
         yield site
 
 

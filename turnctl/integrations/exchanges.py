@@ -24,6 +24,7 @@ reads on when the turn is over without a stop is woken, where the connection is 
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -108,6 +109,7 @@ class Exchange:
         "at_end",
         "is_cut",
         "name",
+        "opened",
         "received",
         "sent",
         "stage",
@@ -124,6 +126,8 @@ class Exchange:
         #: bytes handed to the kernel for it, and read from the kernel; None where the connection is shared
         self.sent: int | None = 0
         self.received: int | None = 0
+        #: sockets that were opened for it and have not been given to a connection that closes them itself
+        self.opened: list[socket.socket] = []
         #: called once at the end of the turn, if it is still under way then; must not block
         self.at_end: Callable[[], object] | None = None
         #: whether its connection was cut: what looks like its end is none

@@ -134,6 +134,7 @@ def _init(change: Change, library: Library) -> Callable[..., Any]:
         exchange = served.get()
         if exchange is not None:
             exchange.release()  # what it held was for itself: the way to a proxy
+            exchange.opened.clear()
             exchange.sent = exchange.received = None
 
     return init

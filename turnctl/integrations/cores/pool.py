@@ -104,6 +104,7 @@ def _name_of(request: Any) -> str:
 
 def _opened(response: Any, exchange: Exchange) -> Any:
     exchange.stage = "reading the response"
+    exchange.opened.clear()  # its connection closes it from here on
     body = response.stream = Body(response.stream, exchange, _length_of(response))
     points.reach("http.answered")
     try:
@@ -136,8 +137,11 @@ def _given_away(response: Any, exchange: Exchange) -> None:
 
 def _come_to_nothing(pool: Any, exchange: Exchange, error: BaseException) -> None:
     exchange.release()
-    if not isinstance(error, Exception):
+    if exchange.token.cancelled or not isinstance(error, Exception):
+        for sock in exchange.opened:
+            sock.close()
         _prune(pool)
+    exchange.opened.clear()
     exchange.over(error)
     if isinstance(error, Exception):
         exchange.look_back()  # the stop, if that is what was behind it

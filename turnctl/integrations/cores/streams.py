@@ -4,7 +4,8 @@ Invariants
   C1  Without an exchange that is served the original runs, with its arguments as they are. The one exception: a
       connection that requests share (HTTP/2) is never put into another mode by one of them while another reads, so it
       is read and written the same way by all.
-  C2  What an exchange opens and does not hand on it closes, whatever ends it.
+  C2  What an exchange opens it closes when a stop ends it before its response has begun (``cores.pool``): not every
+      way through a proxy sees to that. A connection that becomes a shared one is no more its own (``cores.http2``).
   C3  What could not be sent on a shared connection, because the stop came in the middle, is kept and goes out before
       anything else, whoever writes next: no frame is torn. It is touched with the connection's write lock held.
   C4  What a stop raises is never made a connection error of: it is no ``OSError``, and only those are translated.
@@ -20,7 +21,7 @@ from typing import Any
 
 from turnctl.integrations import wires
 from turnctl.integrations.cores.library import Library, Replaced
-from turnctl.integrations.exchanges import served
+from turnctl.integrations.exchanges import Exchange, served
 from turnctl.waiting.installing import Change
 
 __all__ = ["NOBODY", "Shared", "changes", "shared_of"]
@@ -165,7 +166,9 @@ def _start_tls(change: Change, library: Library) -> Callable[..., Any]:
                 if isinstance(self._sock, ssl.SSLSocket):
                     exchange.stage = "securing the connection"
                     return part.TLSinTLSStream(self._sock, ssl_context, server_hostname, timeout)
-                return part.SyncStream(wires.secure(exchange, self._sock, ssl_context, server_hostname, timeout))
+                return part.SyncStream(
+                    _kept(exchange, wires.secure(exchange, self._sock, ssl_context, server_hostname, timeout))
+                )
             except BaseException:  # C2
                 self.close()
                 raise
@@ -212,6 +215,11 @@ def _send_out(stream: Any, exchange: Any, timeout: float | None) -> None:
         wires.send(exchange, stream._sock, data, timeout, lambda rest: stream.__dict__.__setitem__(_REST, rest))  # C3
 
 
+def _kept(exchange: Exchange, sock: socket.socket) -> socket.socket:
+    exchange.opened.append(sock)  # C2
+    return sock
+
+
 def _connect_tcp(change: Change, library: Library) -> Callable[..., Any]:
     original: Any = change.original
     part = library.part("_backends.sync")
@@ -230,7 +238,7 @@ def _connect_tcp(change: Change, library: Library) -> Callable[..., Any]:
         options = [*(socket_options or ()), (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
         source = None if local_address is None else (local_address, 0)
         with _told_as(library.face.ConnectTimeout, library.face.ConnectError):
-            return part.SyncStream(wires.connect(exchange, host, port, timeout, source, options))
+            return part.SyncStream(_kept(exchange, wires.connect(exchange, host, port, timeout, source, options)))
 
     return connect_tcp
 
@@ -244,6 +252,6 @@ def _connect_unix(change: Change, library: Library) -> Callable[..., Any]:
         if exchange is None:
             return original(self, path, timeout, socket_options)
         with _told_as(library.face.ConnectTimeout, library.face.ConnectError):
-            return part.SyncStream(wires.connect_unix(exchange, path, timeout, socket_options or ()))
+            return part.SyncStream(_kept(exchange, wires.connect_unix(exchange, path, timeout, socket_options or ())))
 
     return connect_unix_socket
