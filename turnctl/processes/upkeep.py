@@ -30,6 +30,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from turnctl.processes import link
+from turnctl.processes.ends import inode_of, is_ours, let_go
 from turnctl.processes.kernel import open_pidfd
 from turnctl.processes.moment import Moment, take
 from turnctl.processes.reaping import Child, child_of_ours, reap_children
@@ -75,8 +76,10 @@ class Launcher:
 
     def __init__(self, control: _socket.socket, moment: Moment) -> None:
         self.control = control
+        self._inode = inode_of(control)
         self.moment = moment
-        self._warm: list[tuple[_socket.socket, int]] = []
+        #: each with its number and what its socket is known by
+        self._warm: list[tuple[_socket.socket, int, int]] = []
         self._numbers = count(1)
         #: its pid, which is its own as long as ``is_alive``
         self.pid = 0
@@ -86,18 +89,18 @@ class Launcher:
 
     def is_alive(self) -> bool:
         """Whether it is there as far as its socket tells: the first thing that it says after ``ready`` is farewell."""
-        return not self.is_gone and not _is_readable(self.control)
+        return not self.is_gone and is_ours(self.control, self._inode) and not _is_readable(self.control)
 
     def warden(self) -> tuple[_socket.socket, int, _socket.socket | None]:
         """A socket to a warm warden and its number, or to one that is still to be asked for, with its other end."""
         while self._warm:
             try:
-                sock, ward = self._warm.pop()
+                sock, ward, inode = self._warm.pop()
             except IndexError:
                 break
-            if not _is_readable(sock):
+            if is_ours(sock, inode) and not _is_readable(sock):
                 return sock, ward, None
-            sock.close()
+            let_go(sock, inode)
         sock, end = link.pair()
         return sock, next(self._numbers), end
 
@@ -138,7 +141,7 @@ class Launcher:
     def _tell(self, kind: str, ward: int) -> None:
         self._continue()
         try:
-            if self.control.fileno() >= 0:
+            if is_ours(self.control, self._inode):
                 link.send(self.control, (kind, ward))
         except (link.Broken, OSError):
             pass  # it is gone, or stopped itself: then there is nobody who could
@@ -160,7 +163,7 @@ class Launcher:
         """Keep a warden for the next command, if it is wanted."""
         if self.is_gone or len(self._warm) >= MOST_WARM:
             return False
-        self._warm.append((sock, ward))
+        self._warm.append((sock, ward, inode_of(sock)))
         self._close_warm(only_if_gone=True)  # let go of meanwhile: then nobody else closes it
         return True
 
@@ -168,7 +171,7 @@ class Launcher:
         """Let go of it and of its idle wardens; those with a command go on."""
         self.is_gone = True
         self._close_warm()
-        self.control.close()
+        let_go(self.control, self._inode)
         if self.child is not None:
             self.child.let_go(0)
             self.child = None
@@ -176,9 +179,10 @@ class Launcher:
     def _close_warm(self, *, only_if_gone: bool = False) -> None:
         while self._warm and (self.is_gone or not only_if_gone):
             try:
-                self._warm.pop()[0].close()
+                sock, _, inode = self._warm.pop()
             except IndexError:
                 return
+            let_go(sock, inode)
 
 
 _current: dict[str, Launcher] = {}
@@ -335,7 +339,8 @@ def shutdown() -> None:
         except KeyError:
             break
         try:
-            link.send(launcher.control, ("shutdown",))
+            if launcher.is_alive():
+                link.send(launcher.control, ("shutdown",))
         except (link.Broken, OSError):
             pass  # it is gone, which is what was wanted
         launcher.close()
