@@ -295,6 +295,25 @@ def test_response_that_came_with_the_stop_is_not_given(http: Any, site: Website,
     assert ["cancelled"] == [one.state for one in turn.report.activities]
 
 
+def test_end_of_the_body_is_asked(http: Any, site: Website) -> None:
+    """All parts were given, and then the stop came: it is no whole answer that is returned."""
+    reads: list[None] = []
+    with client(http) as one, turnctl.turn() as turn:
+
+        def second() -> None:
+            reads.append(None)
+            if len(reads) == 2:
+                turn.stop("enough")
+
+        with turnctl.testing.call_at("http.read", second), turnctl.testing.call_at("http.read", second):
+            with pytest.raises(turnctl.CancelledError, match="enough"):
+                one.get(f"{site.url}/ok")
+        kept = [connection.is_idle() for connection in pools(one)]
+
+    assert [True] == kept
+    assert ["cancelled"] == [one.state for one in turn.report.activities]
+
+
 def test_stopped_turn_sends_nothing(http: Any, site: Website) -> None:
     """The stop is looked at before a connection is."""
     with client(http) as one, turnctl.turn() as turn:

@@ -115,13 +115,49 @@ def test_credit_is_given_back(http: Any) -> None:
         for _ in range(4):
             with turnctl.turn(), one.stream("GET", f"{site.url}/flood?375") as response:
                 next(response.iter_raw())
-        body = b"x" * 1_000
+        body = b"x" * 50_000
         again = one.post(f"{site.url}/ok", content=body).content
         resets = list(site.resets)
 
     assert body == again
     assert [CANCEL] * 4 == [code for _, code in resets]
     assert 1 == len(site.server.peers)
+
+
+def test_credit_of_what_others_read_is_given_back(http: Any) -> None:
+    """What another request has read for it, and nobody will ask for, does not use the connection up either."""
+    with http2_site() as site, client(http) as one, turnctl.turn():
+        for _ in range(12):
+            with one.stream("GET", f"{site.url}/flood?100") as response:
+                next(response.iter_raw())
+                one.get(f"{site.url}/ok")
+        body = b"x" * 50_000
+        again = one.post(f"{site.url}/ok", content=body).content
+
+    assert body == again
+    assert 1 == len(site.server.peers)
+
+
+def test_who_waits_for_anothers_connect_is_freed(http: Any) -> None:
+    """Two want one connection, which the first is making: the second is stopped, and the first gets it all the same."""
+    with http2_site(tls=True) as site, client(http, http1=True) as one:
+        site.begins.clear()
+        first = Background(lambda: one.get(f"{site.url}/ok").text)
+        assert until(lambda: site.server.peers)
+
+        def waits() -> bool:
+            connection = one._transport._pool.connections[0]
+            return bool(getattr(connection._request_lock, "_turnctl_twin", None))
+
+        stopped = stop_at(lambda _: one.get(f"{site.url}/never"), lambda: until(waits))
+        site.begins.set()
+        got = first.result()
+        again = one.get(f"{site.url}/ok").text
+
+    assert_stopped(stopped)
+    assert ("ok", "ok") == (got, again)
+    assert 1 == len(site.server.peers)
+    assert "/never" not in site.seen
 
 
 def waits_for_a_place(one: Any) -> bool:

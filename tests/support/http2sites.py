@@ -28,6 +28,9 @@ class Http2Site:
         #: clear it to have the server read nothing for a while
         self.reads = threading.Event()
         self.reads.set()
+        #: clear it to have the server begin nothing for a while, not even to shake hands
+        self.begins = threading.Event()
+        self.begins.set()
         self.places = 100
         self.connections: list[_Connection] = []
 
@@ -51,6 +54,7 @@ def http2_site(*, tls: bool = False, places: int = 100, wide: bool = False) -> I
     pytest.importorskip("h2", reason="h2 is what the clients speak HTTP/2 with, and the server here as well")
 
     def serve(peer: Peer) -> None:
+        site.begins.wait(20)
         if tls:
             try:
                 peer.sock = server_tls(("h2",)).wrap_socket(peer.sock, server_side=True)
@@ -74,6 +78,7 @@ def http2_site(*, tls: bool = False, places: int = 100, wide: bool = False) -> I
             yield site
         finally:
             site.reads.set()
+            site.begins.set()
         assert [] == site.errors
 
 
