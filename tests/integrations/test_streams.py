@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -90,6 +92,27 @@ def test_stop_before_the_first_byte_frees_the_loop(server: Models) -> None:
     assert 1 == len(server.requests)
 
 
+def test_manager_over_a_client_that_obeys_turns(server: Models) -> None:
+    """With a client of ours below it the request itself ends: nothing is left behind, nor named."""
+    pytest.importorskip("httpx2", reason="httpx2 is not installed: the clients extra has it")
+    openai = pytest.importorskip("openai", reason="openai is not installed: the clients extra has it")
+    if not hasattr(openai, "DefaultHttpx2Client") and int(openai.__version__.partition(".")[0]) < 3:
+        pytest.skip("this openai is not built on httpx2")
+    from turnctl.integrations.httpx2 import Client
+
+    server.mode = "silent"
+    with Client() as http, openai_client(server, http_client=http) as client:
+        with turnctl.turn(grace=60) as turn:
+            loop = Background(list, turn.stream(client.responses.stream(model="m", input="hi")))
+            peer = server.server.reached()
+            turn.stop("enough")
+            assert isinstance(loop.error(), CancelledError)
+            assert peer.ended.wait(BOUND)
+
+    assert {"cancelled"} == {one.state for one in turn.report.activities}
+    assert 1 == len(server.requests)
+
+
 class Pooled:
     """One client with a pool, and two ways to use it."""
 
@@ -141,25 +164,26 @@ def test_others_of_the_pool_live_on(pooled: Pooled, server: Models) -> None:
 
 def test_body_that_is_complete_as_the_stop_comes(pooled: Pooled, server: Models) -> None:
     """The shutdown is under way when the body ends: the connection is not used again, and no request fails."""
-    server.mode = "half"
+    server.mode = "open"
     with turnctl.turn(grace=60) as turn:
         items = turn.stream(pooled.lines())
         loop = Background(list, items)
         peer = server.server.reached()
-        assert until(lambda: items.received)  # the reader is in it
+        assert until(lambda: len(items.received) == 4)  # the reader waits for nothing but the end
         bridging = items._feed.source._below._bridging  # type: ignore[union-attr]
         assert bridging is not None
         with pause_at("bridge.carrying") as held:
             turn.stop()
             assert held.reached.wait(BOUND)
             peer.go_on.set()
-            assert until(lambda: bridging._done._waiters)  # on its way back to the pool
+            assert until(lambda: bridging._done._waiters)  # on its way back to the pool, and not in it
+            server.mode = "whole"
+            assert WHOLE == pooled.get()
+            assert 2 == len(server.server.peers)
             held.release()
         assert isinstance(loop.error(), CancelledError)
 
-    server.mode = "whole"
     assert [WHOLE] * 3 == [pooled.get() for _ in range(3)]
-    assert 2 == len(server.server.peers)
 
 
 def test_stop_after_the_body_touches_nothing(pooled: Pooled, server: Models) -> None:
@@ -170,3 +194,35 @@ def test_stop_after_the_body_touches_nothing(pooled: Pooled, server: Models) -> 
 
     assert [WHOLE] * 3 == [pooled.get() for _ in range(3)]
     assert 1 == len(server.server.peers)
+
+
+@pytest.mark.parametrize("streams", [12, pytest.param(125, marks=pytest.mark.stress)])
+def test_stops_at_random_hit_nobody_else(pooled: Pooled, server: Models, streams: int) -> None:
+    """Eight threads share a client, and half of the turns are stopped at any moment: every other stream is whole."""
+    server.pause_s = 0.001
+    seeds = random.Random(4)
+    wrong: list[object] = []
+
+    def worker(chance: random.Random) -> None:
+        for _ in range(streams):
+            is_stopped = chance.random() < 0.5
+            with turnctl.turn(inherit=False) as turn:
+                items = turn.stream(pooled.lines())
+                stopping = threading.Timer(chance.random() * 0.008, turn.stop) if is_stopped else None
+                if stopping is not None:
+                    stopping.start()
+                try:
+                    found = list(items)
+                except CancelledError:
+                    found = []
+                if stopping is not None:
+                    stopping.join()
+                elif len(found) != 4:
+                    wrong.append(found)
+
+    threads = [Background(worker, random.Random(seeds.random())) for _ in range(8)]
+    for one in threads:
+        one.result(50)
+
+    assert [] == wrong
+    assert [WHOLE] * 3 == [pooled.get() for _ in range(3)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -107,14 +108,15 @@ class Models:
     """What it was asked, and how it answers.
 
     ``mode``: ``whole``; ``half``, which stalls in the middle of the stream; ``silent``, which does so before the first
-    byte; or a number, the status of an error, with ``retry_after``. ``framing``: ``chunked`` or ``close``, which ends a
-    body with its connection.
+    byte; ``open``, after the last event and before the end of the body; or a number, the status of an error, with
+    ``retry_after``. ``framing``: ``chunked`` or ``close``, which ends a body with its connection.
     """
 
     def __init__(self) -> None:
         self.mode: str | int = "whole"
         self.framing = "chunked"
         self.retry_after: str | None = None
+        self.pause_s = 0.0  # between two events
         self.requests: list[str] = []
         self.heard: Callable[[str], object] | None = None
         self.server: Loopback = None  # type: ignore[assignment] - set before anybody asks
@@ -155,6 +157,9 @@ class Models:
             if n == half and self.mode == "half":
                 peer.stall()
             peer.send(b"%x\r\n%s\r\n" % (len(event), event) if self.framing == "chunked" else event)
+            time.sleep(self.pause_s)
+        if self.mode == "open":
+            peer.stall()
         if self.framing == "chunked":
             peer.send(b"0\r\n\r\n")
 

@@ -170,10 +170,13 @@ def test_connection_that_went_back_is_not_shut_down(pair: tuple[Any, Any]) -> No
     with turnctl.turn() as turn:
         items = turn.stream(Events(response=response))
         response.close()
+        later = threading.Event()
+        turn.bridge_event(later)
+        turn.stop()
+        assert later.wait(BOUND)  # so whatever is carried before it was carried
+        theirs.send(b"a")
         with pytest.raises(CancelledError):
-            turn.stop()
             next(items)
-    theirs.send(b"a")
 
     assert b"a" == ours.recv(1)
 
@@ -258,7 +261,7 @@ def test_leaving_a_blocked_stream_shuts_it_down(pair: tuple[Any, Any]) -> None:
     with turnctl.turn(grace=60) as turn:
         items = turn.stream(Events(response=response))
         loop = Background(list, items)
-        assert until(lambda: items.received)
+        assert until(lambda: items.given)
         items.close()
         assert [b"a"] == loop.result()
 

@@ -9,7 +9,8 @@ Invariants
       the first ``given``.
   F2  The source is asked, and a generator closed, by one thread only: the reader; the loop's own where there is none.
   F3  The source is closed once: who enters the first claim does it. With ``close`` that may be anybody, at once;
-      without, the thread of F2, when it is out of ``next``.
+      without, the thread of F2, when it is out of ``next``. What is entered, closed and left, and what a stop shuts
+      down meanwhile, is in ``waiting.sources`` and ``waiting.below``.
   F4  The reader appends, *then* looks for the waiting loop; the loop lists itself, *then* looks at the list
       (``tokens.event``, E1). The same holds for room and for ``closing``, with the sides changed.
   F5  The reader never refers to the ``Stream``, so that one which is dropped is collected, and then closed.
