@@ -129,7 +129,8 @@ def test_credit_of_what_others_read_is_given_back(http: Any) -> None:
     with http2_site() as site, client(http) as one, turnctl.turn():
         for _ in range(12):
             with one.stream("GET", f"{site.url}/flood?100") as response:
-                next(response.iter_raw())
+                parts = response.iter_raw()
+                next(parts)
                 one.get(f"{site.url}/ok")
         body = b"x" * 50_000
         again = one.post(f"{site.url}/ok", content=body).content
@@ -188,7 +189,8 @@ def test_fewer_places_hold_nobody_up(http: Any, site: Http2Site) -> None:
         one.get(f"{site.url}/ok")
         held = [one.send(one.build_request("GET", f"{site.url}/part"), stream=True) for _ in range(3)]
         fewer = one.get(f"{site.url}/fewer").text
-        next(held[0].iter_raw())
+        parts = held[0].iter_raw()
+        next(parts)
         for response in held:
             response.close()
         again = [one.get(f"{site.url}/ok").text for _ in range(3)]
@@ -202,7 +204,9 @@ def test_stop_between_two_reads_resets_at_once(http: Any, site: Http2Site) -> No
     with client(http) as one:
         with turnctl.turn() as turn:
             with one.stream("GET", f"{site.url}/part") as response:
-                part = next(response.iter_raw())
+                parts = response.iter_raw()
+                part = next(parts)
+                assert [] == site.resets
                 turn.stop()
                 told = until(lambda: site.resets)
         again = one.get(f"{site.url}/ok").text

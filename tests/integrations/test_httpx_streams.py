@@ -103,7 +103,8 @@ def test_response_that_the_host_closes(http: Any, site: Website) -> None:
     """Closed before its end: the report says so."""
     with client(http) as one, turnctl.turn() as turn:
         response = one.send(one.build_request("GET", f"{site.url}/events"), stream=True)
-        next(response.iter_raw())
+        parts = response.iter_raw()
+        next(parts)
         response.close()
         ended = site.server.peer().ended.wait(5)
 
