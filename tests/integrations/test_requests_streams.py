@@ -90,6 +90,21 @@ def test_body_that_was_cut_is_never_whole(site: Website) -> None:
             raise AssertionError("the end of a connection that was cut was taken for the end of the body")
 
 
+def test_turn_stream_reads_it(site: Website) -> None:
+    """``turn.stream`` of such a response ends with the stop, and both are told in the report."""
+    with session() as one:
+        stopped = stop_at(
+            lambda turn: list(turn.stream(one.get(f"{site.url}/events", stream=True))),
+            site.stalled,
+            stage="reading the response",
+        )
+        ended = site.server.peer().ended.wait(5)
+
+    assert isinstance(stopped.error, turnctl.CancelledError)
+    assert ended
+    assert ["http: cancelled", "stream: cancelled"] == sorted(f"{a.kind}: {a.state}" for a in stopped.report.activities)
+
+
 def test_shield_reads_on(site: Website) -> None:
     """Under a shield a response is read to its end, though a stop came."""
     with session() as one, turnctl.turn() as turn:
@@ -167,12 +182,14 @@ def test_response_left_open_is_closed_and_named(site: Website) -> None:
     assert "the turn ended while reading the response; " in str(record.detail)
 
 
+@pytest.mark.parametrize("reads", [False, True], ids=["unread", "begun"])
 @pytest.mark.parametrize("path", ["/events", "/sized", "/close"])
-def test_response_closed_early_is_told_so(site: Website, path: str) -> None:
+def test_response_closed_early_is_told_so(site: Website, path: str, reads: bool) -> None:
     """A host that closes a response before its end gets no error, and the report says what it did."""
     with session() as one, turnctl.turn() as turn:
         with one.get(f"{site.url}{path}", stream=True) as response:
-            next(response.iter_content(2))
+            if reads:
+                next(response.iter_content(2))
 
     record = requests_of(turn.report)[0]
     assert "completed" == record.state

@@ -277,7 +277,7 @@ class RacedReader(io.BufferedReader):
 
     def begin_body(self, length: int | None, chunked: bool) -> None:
         """The headers have been read: what follows has ``length`` bytes, or is chunked, or ends with the stream."""
-        self._is_body, self._length, self._is_chunked = True, length, chunked
+        self._is_body, self._length, self._is_chunked, self._is_blank = True, length, chunked, False
         self._under.body_began()
 
     def _asked(self, read: Callable[..., T], *args: Any) -> T:
