@@ -133,3 +133,36 @@ print([name for name in ("httpx", "httpcore", "urllib3", "ssl") if name in sys.m
 
     assert done.stdout.startswith("install(http=True) found no client to change; import the one that you use before it")
     assert done.stdout.endswith("\n[]\n")
+
+
+UNDONE = """
+import sys, threading
+import {core}, turnctl
+from turnctl.integrations.exchanges import begin, serving
+
+lock = sys.modules["{core}"]._synchronization.Lock()
+free = threading.Event()
+
+def take():
+    with turnctl.turn(), serving(begin("GET http://x/")), lock:
+        free.set()
+
+with turnctl.install(http=True):
+    lock.__enter__()
+    waiter = threading.Thread(target=take, daemon=True)
+    waiter.start()
+    while not ("_turnctl_twin" in vars(lock) and vars(lock)["_turnctl_twin"]._waiters):
+        pass
+lock.__exit__(None, None, None)  # as a with that was begun after the undo leaves it
+print(free.wait(5))
+"""
+
+
+@pytest.mark.parametrize("core", ["httpcore", "httpcore2"])
+def test_undone_while_a_request_waits(core: str) -> None:
+    """Who waits for a lock of its connection at that moment gets it from who holds it after."""
+    pytest.importorskip(core, reason=f"{core} is what this test is about")
+    command = [sys.executable, "-c", UNDONE.format(core=core)]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert "True\n" == said.stdout, said.stderr

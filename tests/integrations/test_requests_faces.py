@@ -14,7 +14,7 @@ import pytest
 from httpclients import assert_stopped, stop_at
 from peers import Peer
 from requestclients import idle, requests_of, session
-from standins import until
+from standins import Background, until
 from websites import Website, website
 
 import turnctl
@@ -200,6 +200,35 @@ def test_install_reaches_everything(site: Website, plain: Any) -> None:
     assert [1, 1, 1] == [len(requests_of(one.report)) for one in (kept, new, twice)]
     assert () == turn.report.activities
     assert "_get_conn" == urllib3.connectionpool.HTTPConnectionPool._get_conn.__name__
+
+
+def test_undone_in_the_middle_of_a_request(site: Website) -> None:
+    """Its connection is let go all the same: who has it next, in no turn, is not stopped for the first one's turn."""
+    with urllib3.PoolManager() as manager, turnctl.turn() as turn:
+        installed = turnctl.install(http=True)
+        undo = Background(lambda: (site.stalled(), installed.uninstall(), site.stalled().go_on.set()))
+        first = manager.request("POST", f"{site.url}/upload", body=b"first").data
+        undo.result()
+        turn.stop()
+        second = Background(lambda: manager.request("GET", f"{site.url}/ok").data).result()
+
+    assert (b"first", b"ok") == (first, second)
+    assert 1 == len(site.server.peers)
+
+
+def test_stub_of_an_adapter_that_takes_names_only(site: Website, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tests put in place of ``HTTPAdapter.send`` is called as a session calls it."""
+
+    def send(adapter: Any, request: Any, **options: Any) -> Any:
+        response = requests.Response()
+        response.status_code, response._content = 200, b"stub"
+        return response
+
+    monkeypatch.setattr(requests.adapters.HTTPAdapter, "send", send)
+    with session() as ours, turnctl.turn():
+        text = ours.get(f"{site.url}/ok").text
+
+    assert "stub" == text
 
 
 def test_install_waits_for_a_full_pool(site: Website) -> None:

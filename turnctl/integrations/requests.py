@@ -46,13 +46,15 @@ class _Stoppable:
         manager = super().proxy_manager_for(*args, **options)  # type: ignore[misc]
         return manager if self._is_left_behind else urllib3.stoppable(manager)
 
-    def send(self, request: Any, stream: bool = False, *args: Any, **options: Any) -> Any:
+    def send(self, request: Any, *args: Any, **options: Any) -> Any:
+        # all as it was given: what stands in for it in somebody's tests may take nothing but names
         if not self._is_left_behind:
-            return super().send(request, stream, *args, **options)  # type: ignore[misc]
+            return super().send(request, *args, **options)  # type: ignore[misc]
         token = current_token()
         turn = None if token is None or token.retired else registry.enclosing(token)
         if turn is None:
-            return super().send(request, stream, *args, **options)  # type: ignore[misc]
+            return super().send(request, *args, **options)  # type: ignore[misc]
+        stream = args[0] if args else options.pop("stream", False)
         name = name_of_request(request.method, request.url)
         if stream:
             raise ClientChanged(
@@ -63,7 +65,7 @@ class _Stoppable:
         send = super().send  # type: ignore[misc]
 
         def send_whole() -> Any:
-            response = send(request, False, *args, **options)
+            response = send(request, False, *args[1:], **options)
             response.content  # noqa: B018 - it is read here and not by the caller, who must not block
             return response
 

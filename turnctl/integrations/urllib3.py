@@ -11,6 +11,8 @@ Invariants
   N3  A connection is let go before its pool can give it to somebody else.
   N4  A pool whose wait for a connection was stopped gets nothing back: it gave nothing.
   N5  An urllib3 that does not work in this way is told by ``refuse_if_changed`` before anything is sent.
+  N6  What was bound is let go also when ``install`` is undone in the middle of a request. Or the next request on that
+      connection, of whomever, would obey a turn that is not its own.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import http.client
 import inspect
 import queue
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -216,8 +219,14 @@ def stoppable(what: T) -> T:
 
 
 def changes() -> tuple[Change, ...]:
-    """What ``turnctl.install(http=True)`` replaces, so that every pool there is and will be is stoppable."""
+    """What ``turnctl.install(http=True)`` replaces, so that every pool there is and will be is stoppable.
+
+    ``_put_conn`` stays replaced from then on, for what is under way when the rest is undone (N6).
+    """
     refuse_if_changed()
+    with _making:
+        if not _giving_back.count:
+            _giving_back.enter()
     return _changes
 
 
@@ -246,11 +255,9 @@ def _put_conn_of(_: Any, original: Callable[..., Any], conn: Any) -> None:
     _put_conn(original, conn)
 
 
-_changes = (
-    _replaced("urlopen", _urlopen),
-    _replaced("_get_conn", _get_conn_of),
-    _replaced("_put_conn", _put_conn_of),
-)
+_changes = (_replaced("urlopen", _urlopen), _replaced("_get_conn", _get_conn_of))
+_giving_back = _replaced("_put_conn", _put_conn_of)
+_making = threading.Lock()
 
 #: what has to call what for this to work (N5)
 _CALLS: tuple[tuple[type, str, tuple[str, ...]], ...] = (
