@@ -308,7 +308,8 @@ def apart(
 ) -> T:
     """``fn(*args)`` on a thread of its own that a stop leaves behind at once. A checkpoint at its start.
 
-    ``kind`` is what the report calls it. ``drop`` gets a result that comes when nobody waits any more, on that thread: a socket, say, to be closed.
+    ``kind`` is what the report calls it. ``drop`` gets a result that comes when nobody waits any more, on that thread:
+    a socket, say, to be closed.
     """
     exchange.check()
     abandoned.admit(name)

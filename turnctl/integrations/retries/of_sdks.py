@@ -12,6 +12,7 @@ Invariants
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import logging
@@ -171,6 +172,7 @@ def _is_on(change: Change) -> bool:
 def _make_request(change: Change) -> Callable[..., Any]:
     original: Any = change.original
 
+    @functools.wraps(original)
     def request(self: Any, *args: Any, **options: Any) -> Any:
         if not _is_on(change):
             return original(self, *args, **options)
@@ -182,6 +184,7 @@ def _make_request(change: Change) -> Callable[..., Any]:
 def _make_sleep(change: Change) -> Callable[..., Any]:
     original: Any = change.original
 
+    @functools.wraps(original)  # a second install looks at its signature
     def sleep_for_retry(self: Any, **options: Any) -> None:
         if _is_on(change):
             _sleep(self, **options)
@@ -194,6 +197,7 @@ def _make_sleep(change: Change) -> Callable[..., Any]:
 def _make_delay(change: Change) -> Callable[..., Any]:
     original: Any = change.original
 
+    @functools.wraps(original)
     def calculate_retry_timeout(self: Any, *args: Any, **options: Any) -> Any:
         # asynchronous clients ask the same method, and sleep on their loop
         if _is_on(change) and _root_of(type(self)) is not None:
