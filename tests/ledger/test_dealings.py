@@ -2,60 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
+from desk import CANCELLER, OTHER, WORKER, Desk
 
 from turnctl.ledger import dealings
-from turnctl.ledger.memory import MemoryStore
 from turnctl.ledger.model import Acceptance
 from turnctl.ledger.rows import KINDS, make, verify_chain
 from turnctl.records.changes import By, Refusal
-from turnctl.records.effects import Effect, Receipt
-from turnctl.records.tasks import Holder, OwnedActivity, Task
-
-WORKER, CANCELLER = By("w1", "worker"), By("alice", "canceller")
-HOLDER, OTHER = Holder("boot", "ns", 100, 1), Holder("boot", "ns", 101, 2)
-
-
-class Desk:
-    """A ledger with one task that a worker holds."""
-
-    def __init__(self, **submitted: object) -> None:
-        self.store = MemoryStore()
-        self.count = itertools.count(1)
-        self.deal(dealings.submit, WORKER, "i1", "acme", "job", **submitted)
-        self.deal(dealings.take_lease, WORKER, "i1", HOLDER)
-
-    def deal(self, fn, *args, **kwargs):
-        return self.store.transact(lambda books: fn(books, *args, **kwargs))
-
-    def admit(self, effect_id: str, *, key: str = "k", sha: str = "s", gen: int = 1):
-        wanted = Effect(effect_id, "i1", key, "mail.send", sha, 0, gen)
-        return self.deal(dealings.admit, WORKER, wanted, gen, b"payload")
-
-    def claim(self, effect_id: str, gen: int = 1):
-        return self.deal(dealings.claim, WORKER, effect_id, gen, "w1")
-
-    def cancel(self, inc: str = "i1", **how):
-        return self.deal(dealings.cancel, CANCELLER, inc, lambda: f"c{next(self.count)}", **how)
-
-    def task(self, inc: str = "i1") -> Task:
-        found = self.store.read(lambda books: books.task(inc))
-        assert found is not None
-        return found
-
-    def effect(self, effect_id: str) -> Effect:
-        found = self.store.read(lambda books: books.effect(effect_id))
-        assert found is not None
-        return found
-
-    def kinds(self, inc: str = "i1") -> list[str]:
-        return [event.kind for event in self.store.read(lambda books: books.events(inc))]
-
-    def close(self, effect_id: str, disposition: str, *, by: By = WORKER, gen: int | None = 1):
-        receipt = Receipt(effect_id, "provider", "r1", "ok", disposition)  # type: ignore[arg-type]
-        return self.deal(dealings.close, by, effect_id, disposition, receipt=receipt, gen=gen)
+from turnctl.records.effects import Effect
+from turnctl.records.tasks import OwnedActivity
 
 
 def test_cancel_first_admits_nothing() -> None:

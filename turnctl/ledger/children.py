@@ -6,7 +6,9 @@ Invariants
   C1  A child is registered by the holder of a running parent before it may run; a cancelled parent registers none.
   C2  A cancellation of a subtree gives each open child one of its own, which names the one that brought it.
   C3  Shared work is cancelled once: by the release of the last interest in it. Nobody becomes interested after that.
-  C4  What is detached has another owner and a contract, and is let go of before there is a cancellation.
+  C4  What is detached has another owner and a contract, and is let go of before there is a cancellation. A child that
+      was is not reached by a later one of its parent, and its parent does not wait for it.
+  C5  A child goes from registered to started to ended. Who has had a worker was started, whatever is said of it later.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ __all__ = [
     "attach",
     "child_became",
     "detach",
+    "end_shared",
     "own",
     "register",
     "release",
@@ -35,6 +38,14 @@ __all__ = [
     "signalled",
     "stopped",
 ]
+
+_NEXT: dict[ChildStatus, tuple[ChildStatus, ...]] = {
+    "registered": ("started", "never_started", "ended"),
+    "started": ("ended",),
+    "never_started": (),
+    "ended": (),
+    "detached": (),
+}
 
 
 def register(view: Incarnation, child: Task, gen: int, by: By) -> Change:
@@ -50,9 +61,15 @@ def register(view: Incarnation, child: Task, gen: int, by: By) -> Change:
 
 
 def child_became(view: Incarnation, child: Child, status: ChildStatus, by: By) -> Change:
-    """A child was started, was found never to have been, or has ended."""
+    """A child was started, was found never to have been, or has ended (C5)."""
     if child.status == status:
         return Change((), child)
+    its = next((its for one, its in view.children if one.child_inc == child.child_inc), None)
+    if status not in _NEXT[child.status] or (status == "never_started" and its is not None and its.lease_gen):
+        text = (
+            f"child {child.child_inc} is {'with a worker' if status == 'never_started' else child.status}: not {status}"
+        )
+        return refuse(view.task.inc, "child.refused", Refusal("conflict", text, row=child), by)
     row = evolve(child, status=status)
     note = Note(view.task.inc, f"child.{status}", child.child_inc, row)
     children = tuple((row if one.child_inc == row.child_inc else one, its) for one, its in view.children)
@@ -130,6 +147,17 @@ def released_last(task: Task, shared: SharedWork, others: int) -> tuple[Note, ..
     return (Note(task.inc, "shared.cancel_requested", shared.shared_id, row),)
 
 
+def end_shared(view: Incarnation, shared: SharedWork, by: By) -> Change:
+    """It came to its end, as somebody who is interested in it says: no release cancels it any more."""
+    if not any(one.shared_id == shared.shared_id for one in view.interests):
+        text = f"task {view.task.task_id} has no live interest in {shared.shared_id}"
+        return refuse(view.task.inc, "shared.refused", Refusal("has_no_interest", text, row=shared), by)
+    if shared.state == "ended":
+        return Change((), shared)
+    row = evolve(shared, state="ended", revision=shared.revision + 1)
+    return Change((Note(view.task.inc, "shared.ended", shared.shared_id, row),), row)
+
+
 # -- let go of ----------------------------------------------------------------------------------------------------
 
 
@@ -150,4 +178,7 @@ def detach(view: Incarnation, ref: str, owner: str, contract: str, gen: int, by:
     if found is not None:
         gone = evolve(found, stopped=True, detail=f"detached to {owner}")
         notes.append(Note(task.inc, "activity.detached", ref, gone))
+    child = next((one for one, _ in view.children if one.child_inc == ref), None)
+    if child is not None:
+        notes.append(Note(task.inc, "child.detached", ref, evolve(child, status="detached")))
     return Change(tuple(notes), row)

@@ -9,7 +9,9 @@ Invariants
       try again under another name.
   E3  What was claimed is never suppressed, and never called failed: it is answered for with a receipt, or unknown.
   E4  A definitive disposition has a receipt behind it. The first one stands; another one is noted as a conflict.
-  E5  A worker writes a disposition only while its generation is the present one; who reconciles only by evidence.
+  E5  A worker writes a disposition only while its generation is the present one; who reconciles only by evidence, and
+      admits and sends nothing. A cancellation is no authority over what became of an effect.
+  E6  An attempt that only drains sends nothing, whatever the policy.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ from turnctl.records.effects import DEFINITIVE, Disposition, Effect, Receipt
 
 __all__ = ["admit", "claim", "close", "close_unknown", "compensate", "suppress"]
 
+#: whose word on what became of an effect is heard
+_TELLERS = frozenset({"worker", "reconciler", "operator", "compensator", "system"})
+
 
 def admit(view: Incarnation, wanted: Effect, gen: int, known: Sequence[Effect], by: By) -> Change:
     """Admit ``wanted``, or tell why not. ``known`` are the effects of the same incarnation with its intent key.
@@ -30,10 +35,15 @@ def admit(view: Incarnation, wanted: Effect, gen: int, known: Sequence[Effect], 
     that one, under its own identity.
     """
     task = view.task
-    refusal = closed_to(view, gen, f"effect {wanted.kind}")
+    refusal = _no_worker(by)
+    if refusal is None:  # and not "or": a refusal is false
+        refusal = closed_to(view, gen, f"effect {wanted.kind}")
     if refusal is not None:
         return refuse(task.inc, "gate.rejected", refusal, by)
     for one in known:
+        if one.kind != wanted.kind:
+            text = f"key {one.intent_key!r} stands for effect {one.kind} ({one.effect_id}), not {wanted.kind}"
+            return refuse(task.inc, "gate.rejected", Refusal("payload_conflict", text, row=one), by)
         if one.payload_sha != wanted.payload_sha and one.disposition not in ("suppressed", "rejected"):
             text = (
                 f"effect {one.kind} {one.intent_key!r} was admitted with another payload ({one.effect_id}); "
@@ -52,6 +62,12 @@ def admit(view: Incarnation, wanted: Effect, gen: int, known: Sequence[Effect], 
     return Change((Note(task.inc, "effect.admitted", made.effect_id, made),), made)
 
 
+def _no_worker(by: By) -> Refusal | None:
+    if by.authority == "worker":
+        return None
+    return Refusal("not_authorised", f"a {by.authority} admits and sends nothing: that is for the task's worker")
+
+
 def _stands_in_the_way(one: Effect) -> Refusal | None:
     name = f"effect {one.kind} {one.intent_key!r} ({one.effect_id})"
     if one.phase == "claimed":
@@ -67,7 +83,8 @@ def _stands_in_the_way(one: Effect) -> Refusal | None:
 def claim(view: Incarnation, effect: Effect, gen: int, claimant: str, by: By) -> Change:
     """Claim the right to send it. From here on it may have happened. Loses to a suppression that came first.
 
-    After the cut-off it is only to be had under the policy "deliver", and says so.
+    After the cut-off it is only to be had under the policy "deliver", and says so. A compensation is claimed on its
+    own authority, and needs no lease.
     """
     task = view.task
     refusal: Refusal | None = None
@@ -78,21 +95,39 @@ def claim(view: Incarnation, effect: Effect, gen: int, claimant: str, by: By) ->
         refusal = Refusal("in_flight", f"effect {effect.effect_id} is being sent by {effect.claim}", row=effect)
     elif effect.phase == "closed":
         refusal = Refusal("closed", f"effect {effect.effect_id} is closed as {effect.disposition}", row=effect)
+    elif effect.compensates is not None:
+        if by.authority != "compensator":
+            text = f"effect {effect.effect_id} is a compensation: only who is authorised for it sends it"
+            refusal = Refusal("not_authorised", text, row=effect)
+    elif (found := _no_worker(by)) is not None:
+        refusal = found
     elif view.lease is None or not view.lease.live:
         refusal = Refusal("no_lease", f"nobody holds task {task.task_id}, so nothing of it is sent", row=task)
     elif gen != task.lease_gen:
         text = f"generation {gen} of task {task.task_id} was fenced by {task.lease_gen}: it sends nothing any more"
         refusal = Refusal("stale_generation", text, row=view.lease)
+    elif view.lease.drain_only:
+        text = f"generation {gen} of task {task.task_id} came after its cancellation: it drains, and sends nothing"
+        refusal = Refusal("drain_only", text, row=view.lease)
     if refusal is not None:
         return refuse(task.inc, "claim.rejected", refusal, by)
-    taken = evolve(effect, phase="claimed", gen=gen, claim=claimant, after_cutoff=view.cr is not None)
+    after = view.cr is not None and effect.compensates is None
+    taken = evolve(effect, phase="claimed", gen=gen, claim=claimant, after_cutoff=after)
     return Change((Note(task.inc, "effect.claimed", effect.effect_id, taken),), taken)
 
 
-def suppress(view: Incarnation, effect: Effect, by: By, *, why: str) -> Change:
-    """Have it not sent. Only what was not claimed; a queue entry that is gone is no reason to believe it."""
+def suppress(view: Incarnation, effect: Effect, by: By, *, why: str, gen: int | None = None) -> Change:
+    """Have it not sent. Only what was not claimed; a queue entry that is gone is no reason to believe it.
+
+    ``gen`` is the worker's generation, None for who is no worker.
+    """
     if effect.phase == "suppressed":
         return Change((), effect)
+    if by.authority == "worker" and gen != view.task.lease_gen:
+        text = (
+            f"generation {gen} of task {view.task.task_id} was fenced by {view.task.lease_gen}: it suppresses nothing"
+        )
+        return refuse(view.task.inc, "suppress.refused", Refusal("stale_generation", text, row=effect), by)
     if effect.phase != "admitted":
         text = f"effect {effect.effect_id} was claimed before: it may have happened, and cannot be suppressed any more"
         return refuse(view.task.inc, "suppress.refused", Refusal("closed", text, row=effect), by)
@@ -111,7 +146,10 @@ def close(
     """
     task = view.task
     refusal: Refusal | None = None
-    if by.authority == "worker" and gen != task.lease_gen:
+    if by.authority not in _TELLERS or (by.authority == "compensator" and effect.compensates is None):
+        text = f"what became of effect {effect.effect_id} is not for a {by.authority} to say"
+        refusal = Refusal("not_authorised", text, row=effect)
+    elif by.authority == "worker" and gen != task.lease_gen:
         text = f"generation {gen} of task {task.task_id} was fenced by {task.lease_gen}: its word is not taken"
         refusal = Refusal("stale_generation", text, row=effect)
     elif effect.phase in ("admitted", "suppressed"):
@@ -125,6 +163,9 @@ def close(
             f"an effect that was claimed becomes completed, rejected, provider_cancelled or unknown, not {disposition}"
         )
         refusal = Refusal("closed", text, row=effect)
+    elif disposition != "completed" and by.authority == "reconciler" and _may_be_sending(view, effect):
+        text = f"effect {effect.effect_id} may be on its way ({effect.claim}): that nobody has it yet settles nothing"
+        refusal = Refusal("in_flight", text, row=effect)
     if refusal is not None:
         return refuse(task.inc, "close.refused", refusal, by)
     if effect.disposition == disposition:
@@ -138,6 +179,12 @@ def close(
     known = evolve(effect, phase="closed", disposition=disposition, receipt_sha=receipt.body_sha)
     kept = Note(task.inc, "receipt.kept", effect.effect_id, receipt)
     return and_advance(view, [kept, Note(task.inc, f"effect.{disposition}", effect.effect_id, known)], known, by)
+
+
+def _may_be_sending(view: Incarnation, effect: Effect) -> bool:
+    if effect.phase != "claimed":
+        return False
+    return effect.compensates is not None or (view.lease is not None and view.lease.live)
 
 
 def _conflict(view: Incarnation, effect: Effect, said: Disposition, by: By, receipt: Receipt | None) -> Change:
@@ -177,6 +224,9 @@ def compensate(
         refusal = Refusal("closed", text, row=original)
     elif any(one.compensates == original.effect_id and one.kind == wanted.kind for one in known):
         refusal = Refusal("done", f"effect {original.effect_id} has a {wanted.kind} compensation already", row=original)
+    else:
+        same = [one for one in known if one.intent_key == wanted.intent_key]
+        refusal = next((found for one in same if (found := _stands_in_the_way(one)) is not None), None)
     if refusal is not None:
         return refuse(task.inc, "compensate.refused", refusal, by)
     more = {"relies_on": original.receipt_sha, "disposition": original.disposition}

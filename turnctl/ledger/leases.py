@@ -10,7 +10,7 @@ from turnctl.ledger.model import and_advance, become_unknown, refuse, stale
 from turnctl.records.changes import By, Change, Incarnation, Note, Refusal, evolve
 from turnctl.records.tasks import Holder, Lease, TaskExecution
 
-__all__ = ["acknowledge", "give_back", "observe_gone", "take_lease"]
+__all__ = ["acknowledge", "cannot_prove", "give_back", "observe_gone", "take_lease"]
 
 
 def take_lease(view: Incarnation, holder: Holder, by: By, *, is_gone: bool = False, force: bool = False) -> Change:
@@ -83,3 +83,15 @@ def observe_gone(view: Incarnation, gen: int, by: By, *, evidence: str) -> Chang
         Note(task.inc, "task.left", task.inc, evolve(task, execution=execution), more),
     ]
     return and_advance(view, notes, evolve(lease, live=False), by)
+
+
+def cannot_prove(view: Incarnation, gen: int, by: By, *, why: str) -> Change:
+    """Whether the holder of generation ``gen`` is gone cannot be told: it may act, so the task goes on draining.
+
+    Only an observation leads out of it: that it is gone, that it gave back, or that it was fenced.
+    """
+    task, lease = view.task, view.lease
+    if lease is None or lease.gen != gen or not lease.live or task.execution != "active":
+        return Change((), lease)
+    row = evolve(task, execution="unproven")
+    return and_advance(view, [Note(task.inc, "worker.unproven", f"lease {gen}", row, {"why": why})], lease, by)

@@ -10,9 +10,12 @@ Invariants
   L3  ``revision`` rises with a transition of the task's state and with nothing else. An acceptance carries the revision
       that it made, an effect the one that it was admitted under; so what was admitted before has the lower one.
   L4  ``cancelled_settled`` is entered only when nothing of the incarnation may still act (its worker is through or
-      fenced, each activity has stopped) and no effect is pending or unknown; of a subtree, when each child is so too.
+      fenced, each activity has stopped) and no effect is pending or unknown; of a subtree, or of what an ancestor's
+      subtree covers, when each child is so too.
   L5  Whoever loses its lease leaves no claimed effect pending: it becomes unknown, and only evidence changes that.
   L6  A refusal changes no row; it is noted in the log all the same.
+  L7  A compensation is nobody's ordinary effect: no cancellation suppresses it, and it does not hang on a lease. While
+      its task is not over it is one more thing that is unresolved; afterwards it changes nothing of the task.
 
 Rejected: a lease that runs out by the clock. On one machine death is proven by the kernel, and a worker that hangs is
 taken over by an explicit decision, with its generation fenced.
@@ -25,7 +28,17 @@ from typing import Literal
 
 from turnctl.records.changes import By, Change, Incarnation, Note, Refusal, evolve
 from turnctl.records.effects import Effect
-from turnctl.records.tasks import Cancellation, Child, Lease, Policy, PromiseLevel, Scope, Task, TaskExecution
+from turnctl.records.tasks import (
+    Cancellation,
+    Child,
+    Interest,
+    Lease,
+    Policy,
+    PromiseLevel,
+    Scope,
+    Task,
+    TaskExecution,
+)
 
 __all__ = [
     "Acceptance",
@@ -92,7 +105,7 @@ def submit(
 
 
 def become_unknown(effects: Iterable[Effect], why: str) -> list[Note]:
-    """Have what was claimed, and not answered for, become unknown (L5)."""
+    """Have what its worker claimed, and has not answered for, become unknown (L5)."""
     return [
         Note(
             one.inc,
@@ -102,7 +115,7 @@ def become_unknown(effects: Iterable[Effect], why: str) -> list[Note]:
             {"why": why},
         )
         for one in effects
-        if one.phase == "claimed" and one.disposition == "pending"
+        if one.phase == "claimed" and one.disposition == "pending" and one.compensates is None
     ]
 
 
@@ -143,7 +156,10 @@ def closed_to(view: Incarnation, gen: int, what: str) -> Refusal | None:
 def complete(
     view: Incarnation, gen: int, outcome: Literal["completed", "failed"], by: By, *, outcome_ref: str | None = None
 ) -> Change:
-    """The worker says how it ended. First come: once a cancellation was accepted its result is evidence only."""
+    """The worker says how it ended. First come: once a cancellation was accepted its result is evidence only.
+
+    Where something of it has not stopped it keeps its lease until it gives that back: deciding is not being through.
+    """
     task, lease = view.task, view.lease
     fenced = stale(task, lease, gen)
     if fenced is not None and not task.is_over:
@@ -153,26 +169,36 @@ def complete(
         return refuse(task.inc, "complete.refused", Refusal("already_completed", text, row=task), by)
     if not task.is_running:
         return _late(view, outcome, outcome_ref, by)
-    open_ones = [child.child_inc for child, its in view.children if not its.is_over and child.status != "ended"]
+    open_ones = [one.child_inc for one, its in view.children if not _rests(its) and one.status != "detached"]
     if open_ones:
         text = f"task {task.task_id} has children that are not over: {', '.join(open_ones)}; end or detach them first"
         return refuse(task.inc, "complete.refused", Refusal("children_open", text, row=task), by)
     assert lease is not None
+    goes_on = bool(view.activities)
     ended = evolve(
         task,
         state=outcome,
         revision=task.revision + 1,
-        execution="stop_observed",
+        execution=task.execution if goes_on else "stop_observed",
         outcome_ref=outcome_ref,
         ended_at=by.at,
     )
+    back = Note(task.inc, "lease.given_back", f"lease {gen}", evolve(lease, live=False))
     notes = [
         *_suppress(view.effects, "the task ended before it was sent"),
         *become_unknown(view.effects, "the task ended without telling what became of it"),
-        Note(task.inc, "lease.given_back", f"lease {gen}", evolve(lease, live=False)),
+        *_let_go(view.interests, None),
+        *(() if goes_on else (back,)),
         Note(task.inc, f"task.{outcome}", task.inc, ended),
     ]
     return Change(tuple(notes), ended)
+
+
+def _let_go(interests: Iterable[Interest], cr: str | None) -> list[Note]:
+    """Nobody who has ended goes on wanting shared work."""
+    return [
+        Note(one.inc, "interest.released", one.shared_id, evolve(one, live=False, released_by=cr)) for one in interests
+    ]
 
 
 def never_started(task: Task, by: By) -> Task:
@@ -246,10 +272,7 @@ def accept(
     notes = [
         Note(task.inc, "cancel.accepted", cr, made, {"inventory": inventory}),
         Note(task.inc, "task.cancel_requested", task.inc, asked),
-        *(
-            Note(task.inc, "interest.released", one.shared_id, evolve(one, live=False, released_by=cr))
-            for one in view.interests
-        ),
+        *_let_go(view.interests, cr),
         *(_suppress(view.effects, "cancelled before it was sent") if task.policy == "suppress" else ()),
     ]
     return and_advance(view, notes, Acceptance(made, is_new=True), by)
@@ -278,7 +301,7 @@ def _suppress(effects: Iterable[Effect], why: str) -> list[Note]:
             {"why": why},
         )
         for one in effects
-        if one.is_unsent
+        if one.is_unsent and one.compensates is None
     ]
 
 
@@ -300,18 +323,22 @@ def missing(view: Incarnation) -> list[str]:
                 else "the worker cannot be proven to be through"
             )
         found += [f"{one.kind} {one.name} is not known to have stopped" for one in view.activities]
-        found += [f"effect {one.kind} {one.effect_id} waits to be sent" for one in view.effects if one.is_unsent]
+        found += [
+            f"effect {one.kind} {one.effect_id} {'waits to be sent' if one.is_unsent else 'is being sent'}"
+            for one in view.effects
+            if one.disposition == "pending" and one.compensates is None
+        ]
         found += [f"child {child.child_inc} is {its.state}" for child, its in _covered(view) if not _rests(its)]
     elif task.state == "stopped_unresolved":
-        found += [f"effect {one.kind} {one.effect_id} is unknown" for one in view.effects]
+        found += [f"effect {one.kind} {one.effect_id} is {one.disposition}" for one in view.effects]
         found += [f"child {child.child_inc} is {its.state}" for child, its in _covered(view) if not its.is_over]
     return found
 
 
 def _covered(view: Incarnation) -> list[tuple[Child, Task]]:
-    if view.cr is None or view.cr.scope != "subtree":
+    if view.cr is None or (view.cr.scope != "subtree" and view.cr.covered_by is None):
         return []
-    return [(child, its) for child, its in view.children if child.status != "never_started"]
+    return [(child, its) for child, its in view.children if child.status not in ("never_started", "detached")]
 
 
 def _rests(task: Task) -> bool:
@@ -341,7 +368,10 @@ def _step(view: Incarnation, by: By) -> list[Note]:
     if task.state == "cancel_requested" and not missing(view):
         return [_moved(task, "draining", by)]
     if task.state == "draining" and task.execution in _AT_REST:
-        gone = become_unknown(view.effects, "its worker is through, and has not told what became of it")
+        gone = [
+            *become_unknown(view.effects, "its worker is through, and has not told what became of it"),
+            *_suppress(view.effects, "its worker is through, and has not sent it"),
+        ]
         if gone:
             return gone
         if not missing(view):

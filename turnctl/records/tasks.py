@@ -40,7 +40,7 @@ PromiseLevel = Literal["stop-generating", "no-new-actions", "ask-provider", "pre
 #: what a cancellation does to effects that were admitted and not yet sent
 Policy = Literal["suppress", "deliver"]
 Scope = Literal["self", "subtree"]
-ChildStatus = Literal["registered", "started", "never_started", "ended"]
+ChildStatus = Literal["registered", "started", "never_started", "ended", "detached"]
 Evidence = Literal["signal_queued", "handler_stopped", "provider_confirmed"]
 
 TASK_STATES: tuple[TaskState, ...] = TaskState.__args__  # type: ignore[attr-defined]
