@@ -1,4 +1,4 @@
-"""What a dealing comes to, over books in memory: who wins, what is told, what is in the log."""
+"""What a dealing comes to, over each kind of store: who wins, what is told, what is in the log."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from turnctl.ledger.rows import KINDS, make, verify_chain
 from turnctl.records.changes import By, Refusal
 from turnctl.records.effects import Effect
 from turnctl.records.tasks import OwnedActivity
+
+pytestmark = pytest.mark.usefixtures("both_stores")
 
 
 def test_cancel_first_admits_nothing() -> None:

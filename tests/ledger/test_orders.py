@@ -9,6 +9,8 @@ from turnctl.ledger import dealings
 from turnctl.records.effects import Effect
 from turnctl.records.tasks import OwnedActivity
 
+pytestmark = pytest.mark.usefixtures("both_stores")
+
 
 def shared(desk: Desk) -> str:
     found = desk.store.read(lambda books: books.shared("d"))

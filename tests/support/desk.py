@@ -22,8 +22,11 @@ HOLDER, OTHER = Holder("boot", "ns", 100, 1), Holder("boot", "ns", 101, 2)
 class Desk:
     """Task ``job`` of tenant ``acme``, incarnation ``i1``, held by ``WORKER`` under generation 1."""
 
+    #: the store where none is given; what makes it closes it
+    made: Callable[..., Store] = MemoryStore
+
     def __init__(self, store: Store | None = None, **submitted: Any) -> None:
-        self.store = store or MemoryStore()
+        self.store = store or self.made()
         self.count = itertools.count(1)
         self.deal(dealings.submit, WORKER, "i1", "acme", "job", **submitted)
         self.deal(dealings.take_lease, WORKER, "i1", HOLDER)

@@ -27,6 +27,17 @@ from turnctl import (
     StopAnswer,
     StopRecord,
     StopResult,
+    StoreBusy,
+    StoreClosed,
+    StoreDamaged,
+    StoreError,
+    StoreForeign,
+    StoreFull,
+    StoreLost,
+    StoreMissing,
+    StoreRefused,
+    StoreTooNew,
+    StoreUnsafe,
     TokenMisuse,
     TooManyAbandoned,
     Turn,
@@ -242,12 +253,18 @@ def errors(error: BaseException) -> str:
     kinds: tuple[type[TurnctlError], ...] = (
         *(BadArgument, BadDuration, CommandError, ContainmentUnavailable, EventMisuse, ExecutorClosed),
         *(SessionBusy, ShuttingDown, TokenMisuse, TooManyAbandoned, TurnOver),
+        *(StoreBusy, StoreClosed, StoreDamaged, StoreError, StoreForeign, StoreFull, StoreLost, StoreMissing),
+        *(StoreRefused, StoreTooNew, StoreUnsafe),
     )
     if isinstance(error, CancelledError):
         assert_type(error.partial, Completed | None)
         return error.reason or error.cause or ""
     if isinstance(error, CommandError):
         return str(error.completed.returncode)
+    if isinstance(error, StoreBusy):
+        return f"{error.path} {error.holder}"
+    if isinstance(error, StoreTooNew):
+        return f"{error.path} {error.needs + 1}"
     if isinstance(error, SessionBusy):
         return f"{error.session_id} {error.turn_id}"
     return str(isinstance(error, kinds)) + turnctl.__version__

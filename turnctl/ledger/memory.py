@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from turnctl.ledger.failpoints import reach
 from turnctl.ledger.rows import FIRST_HASH, chained, key_of, name_of, text_of
 from turnctl.ledger.store import Books, Store
 from turnctl.records.changes import By, Change, Incarnation, Row
@@ -167,15 +168,18 @@ class MemoryStore(Store):
         self._lock = threading.Lock()
         self._watchers: dict[object, tuple[str, Callable[[], object]]] = {}
 
-    def transact(self, fn: Callable[[Books], T], *, urgent: bool = False) -> T:
+    def transact(self, fn: Callable[[Books], T], *, urgent: bool = False, point: str = "store") -> T:
+        reach(f"{point}.before_begin")
         with self._lock:
             self._books.undo.clear()
             try:
                 result = fn(self._books)
+                reach(f"{point}.before_commit")
             except BaseException:
                 for undo in reversed(self._books.undo):
                     undo()
                 raise
+        reach(f"{point}.after_commit")
         if urgent:
             for _, ring in list(self._watchers.values()):
                 ring()

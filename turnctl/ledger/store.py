@@ -70,12 +70,13 @@ class Store(ABC):
     authority: str
 
     @abstractmethod
-    def transact(self, fn: Callable[[Books], T], *, urgent: bool = False) -> T:
+    def transact(self, fn: Callable[[Books], T], *, urgent: bool = False, point: str = "store") -> T:
         """Run ``fn`` in one writing transaction; all that it writes is kept, or nothing if it raises.
 
         ``urgent`` goes before what waits: a cancellation must not stand in a queue of commitments. ``fn`` may be run
-        again if the first time came to nothing, so it does nothing but read and write these books. Blocks until it
-        is durable. Not a checkpoint. Thread-safe.
+        again if the first time came to nothing, so it does nothing but read and write these books, and it may run on
+        another thread. ``point`` names the dealing for failpoints: POINT.before_begin, .before_commit, .after_commit.
+        Blocks until it is durable. Not a checkpoint. Thread-safe.
         """
 
     @abstractmethod
