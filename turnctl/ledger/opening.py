@@ -43,12 +43,14 @@ from turnctl.ledger.sqlbooks import marks_of
 from turnctl.ledger.sqlite import BUSY_S, SqliteStore
 from turnctl.ledger.users import Users
 
-__all__ = ["init", "open_sqlite", "take_as_it_is"]
+__all__ = ["identify", "init", "open_sqlite", "take_as_it_is"]
 
 _OLDEST = (3, 24, 0)  # upserts
 
 
-class _Meta(NamedTuple):
+class Meta(NamedTuple):
+    """What a ledger says of itself."""
+
     store_uuid: str
     schema_version: int
     min_reader: int
@@ -142,14 +144,12 @@ def open_sqlite(path: str | PathLike[str], *, busy_s: float = BUSY_S) -> SqliteS
 
     ``busy_s`` is how long a transaction waits for others before it says which process it waits for. Blocks.
     """
-    path = _resolved(path)
-    _refuse_missing(path)
-    check_file_system(path)
-    check_owner(path)
+    path, meta = identify(path)
     users = Users(path)
     try:
         alone = users.are_none()
-        meta = _identify(path, sound=alone and _has_log(path))
+        if alone and _has_log(path):  # it was not closed well
+            meta = _identify(path, sound=True)
         _check_marks(path, meta)
         if meta.schema_version < schema.VERSION:
             _migrate(path, meta, alone=alone)
@@ -165,10 +165,7 @@ def take_as_it_is(path: str | PathLike[str]) -> None:
 
     For a ledger that was refused with ``StoreLost``, after a backup was put in its place. It gets a new epoch. Blocks.
     """
-    path = _resolved(path)
-    _refuse_missing(path)
-    check_file_system(path)
-    check_owner(path)
+    path, _ = identify(path)
     with closing(Users(path)) as users:
         if not users.are_none():
             raise StoreBusy(f"{path} is in use; end the programs that have it open first", path=path)
@@ -183,6 +180,15 @@ def take_as_it_is(path: str | PathLike[str]) -> None:
             raise told(error, path, "opening") from error
         with closing(HighWater(path, meta.store_uuid)) as marks:
             marks.begin_anew(*now)
+
+
+def identify(path: str | PathLike[str]) -> tuple[str, Meta]:
+    """Where the ledger at ``path`` really is, and what it says of itself; raises what opening it would."""
+    path = _resolved(path)
+    _refuse_missing(path)
+    check_file_system(path)
+    check_owner(path)
+    return path, _identify(path)
 
 
 def _lost(path: str, what: str) -> StoreLost:
@@ -210,7 +216,7 @@ def _has_log(path: str) -> bool:
         return False
 
 
-def _identify(path: str, *, sound: bool = False) -> _Meta:
+def _identify(path: str, *, sound: bool = False) -> Meta:
     """What it is, by a connection that cannot write; with ``sound`` its pages are looked at as well."""
     if os.stat(path).st_size == 0:
         _refuse_empty(path)
@@ -232,7 +238,7 @@ def _refuse_empty(path: str) -> NoReturn:
     raise StoreForeign(f"{path} is empty, and no ledger: it was left as it is; name another file", path=path)
 
 
-def _read_meta(connection: sqlite3.Connection, path: str) -> _Meta:
+def _read_meta(connection: sqlite3.Connection, path: str) -> Meta:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -243,10 +249,10 @@ def _read_meta(connection: sqlite3.Connection, path: str) -> _Meta:
         raise StoreForeign(f"{path} {what}: it was left as it is; name another file", path=path)
     if "meta" not in tables:
         raise StoreDamaged(f"{path} says that it is a ledger, and has no table meta: {SALVAGE}", path=path)
-    row = connection.execute(f"SELECT {', '.join(_Meta._fields)} FROM meta").fetchone()  # noqa: S608
+    row = connection.execute(f"SELECT {', '.join(Meta._fields)} FROM meta").fetchone()  # noqa: S608
     if row is None or row[1] != version or [type(one) for one in row] != [str, int, int, int, str]:
         raise StoreDamaged(f"{path} contradicts itself about its version: {SALVAGE}", path=path)
-    meta = _Meta(*row)
+    meta = Meta(*row)
     needs = max(meta.min_reader, meta.min_writer)
     if needs > schema.VERSION:
         text = (
@@ -263,7 +269,7 @@ def _read_meta(connection: sqlite3.Connection, path: str) -> _Meta:
     return meta
 
 
-def _check_marks(path: str, meta: _Meta) -> None:
+def _check_marks(path: str, meta: Meta) -> None:
     try:
         marks = read_marks(path)
     except (ValueError, OSError) as error:
@@ -288,7 +294,19 @@ def _check_marks(path: str, meta: _Meta) -> None:
         )
 
 
-def _migrate(path: str, meta: _Meta, *, alone: bool) -> None:
+def _copy(connection: sqlite3.Connection, copy: str) -> None:
+    fresh = f"{copy}.new"
+    with suppress(FileNotFoundError):
+        os.unlink(fresh)  # of one that did not come to its end
+    os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    connection.execute("VACUUM INTO ?", (fresh,))
+    with closing(connect(fresh, "rw", BUSY_S)) as made:
+        made.execute("PRAGMA journal_mode=WAL")  # as that of the ledger is
+    os.rename(fresh, copy)
+    _flush(os.path.dirname(copy))
+
+
+def _migrate(path: str, meta: Meta, *, alone: bool) -> None:
     """The steps from an older schema, in one transaction, after a copy."""
     if not alone:
         text = f"{path} has to be brought to a newer schema, and other programs have it open: end them first"
@@ -297,8 +315,7 @@ def _migrate(path: str, meta: _Meta, *, alone: bool) -> None:
     try:
         with closing(connect(path, "rw", BUSY_S)) as connection:
             if not os.path.lexists(copy):
-                connection.execute("VACUUM INTO ?", (copy,))
-                os.chmod(copy, 0o600)
+                _copy(connection, copy)
             connection.execute("BEGIN IMMEDIATE")
             _step(connection, meta.schema_version)
             values = (schema.VERSION, schema.MIN_READER, schema.MIN_WRITER, f"turnctl {__version__}")

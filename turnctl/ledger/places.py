@@ -11,7 +11,7 @@ from turnctl.errors import StoreMissing, StoreUnsafe
 __all__ = ["FILES", "check_file_system", "check_owner", "file_system_of", "made_folder"]
 
 #: what lies beside a store: its log and index (SQLite's), how far it has come, the doorbell, the turnstile, its users
-FILES = ("", "-wal", "-shm", ".hwm", ".bell", ".lane", ".queue", ".users")
+FILES = ("", "-wal", "-shm", ".hwm", ".bell", ".room", ".lane", ".desk", ".users")
 
 #: file systems whose locks, shared memory or flushes do not hold between machines, or at all
 _REMOTE = {

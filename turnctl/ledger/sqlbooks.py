@@ -22,11 +22,11 @@ from turnctl.records.tasks import Cancellation, Interest, SharedWork, Task
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-__all__ = ["SqlBooks", "marks_of"]
+__all__ = ["EVENT_COLUMNS", "SqlBooks", "line_of", "marks_of"]
 
 _SELECT = selects()
 _INSERT = inserts()
-_EVENT = "inc, n, kind, actor, authority, read_only, subject, body, at, prev_hash, hash"
+EVENT_COLUMNS = "inc, n, kind, actor, authority, read_only, subject, body, at, prev_hash, hash"
 _LINE = "INSERT INTO log (pos, inc, n, kind, actor, authority, read_only, subject, body, at, prev_hash, hash)"
 _LINE += " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _HEAD = "INSERT INTO head VALUES (?, ?, ?) ON CONFLICT (inc) DO UPDATE SET n = excluded.n, hash = excluded.hash"
@@ -58,7 +58,8 @@ def marks_of(connection: Connection) -> tuple[int, int]:
     return int(told), int(pos)
 
 
-def _line(*values: Any) -> LedgerEvent:
+def line_of(*values: Any) -> LedgerEvent:
+    """The line of the log with these values, in the order of ``EVENT_COLUMNS``."""
     return LedgerEvent(*values[:5], bool(values[5]), *values[6:])  # type: ignore[call-arg]
 
 
@@ -155,8 +156,8 @@ class SqlBooks:
         return self._all("interest", "shared_id = ? AND live = 1", shared_id)
 
     def events(self, inc: str) -> list[LedgerEvent]:
-        rows = self._connection.execute(f"SELECT {_EVENT} FROM log WHERE inc = ? ORDER BY n", (inc,))  # noqa: S608
-        return [_line(*row) for row in rows]
+        rows = self._connection.execute(f"SELECT {EVENT_COLUMNS} FROM log WHERE inc = ? ORDER BY n", (inc,))  # noqa: S608
+        return [line_of(*row) for row in rows]
 
     def incarnations(self, *, tenant: str | None = None, is_open: bool | None = None) -> Iterable[Task]:
         over = "state IN ('completed', 'failed', 'cancelled_settled')"

@@ -263,9 +263,9 @@ class SqliteStore(Store):
         spoilt = self._spoilt
         self._bell.forget()
         self._desk.ended()
-        self._users.again()
         self._begin()
         self._spoilt = spoilt
+        self._users.again()
 
 
 _open_ones: WeakSet[SqliteStore] = WeakSet()
@@ -273,8 +273,14 @@ _open_ones: WeakSet[SqliteStore] = WeakSet()
 
 def _each(step: Callable[[SqliteStore], None]) -> Callable[[], None]:
     def run() -> None:
+        faults = []
         for store in list(_open_ones):
-            step(store)
+            try:
+                step(store)
+            except Exception as fault:  # noqa: BLE001 - one store's, and the next has to be seen to as well
+                faults.append(fault)
+        if faults:  # told by the interpreter, which goes on
+            raise ExceptionGroup("a ledger was not made ready for a fork", faults)
 
     return run
 

@@ -36,7 +36,7 @@ class Users:
 
     def again(self) -> None:
         """In a forked child: let go of the parent's, and be one of them by itself."""
-        os.close(self._fd)
+        self.close()
         self._fd = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         self.join()
 
