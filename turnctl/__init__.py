@@ -17,8 +17,10 @@ from turnctl.errors import (
     CancelledError,
     CommandError,
     ContainmentUnavailable,
+    EffectCompleted,
     EventMisuse,
     ExecutorClosed,
+    LedgerRefused,
     SessionBusy,
     ShuttingDown,
     StoreBusy,
@@ -60,7 +62,12 @@ if TYPE_CHECKING:
     )
     from turnctl.compat import register_cancel_event, unregister_cancel_event
     from turnctl.installs import install
+    from turnctl.ledger.acting import TurnEffect
+    from turnctl.ledger.face import Ledger, open_ledger
+    from turnctl.ledger.task import LedgerTask
+    from turnctl.records.accounts import TaskReport
     from turnctl.records.diagnosis import Diagnosis
+    from turnctl.records.effects import EffectRecord
     from turnctl.records.process import Completed, ProcessOutcome
     from turnctl.records.report import ActivityRecord, TurnReport
     from turnctl.records.stops import StopAnswer, StopRecord, StopResult
@@ -93,10 +100,15 @@ __all__ = [
     "Completed",
     "ContainmentUnavailable",
     "Diagnosis",
+    "EffectCompleted",
+    "EffectRecord",
     "EventMisuse",
     "ExecutorClosed",
     "Installed",
     "LateResult",
+    "Ledger",
+    "LedgerRefused",
+    "LedgerTask",
     "Lock",
     "ProcessOutcome",
     "Question",
@@ -119,9 +131,11 @@ __all__ = [
     "StoreTooNew",
     "StoreUnsafe",
     "Stream",
+    "TaskReport",
     "TokenMisuse",
     "TooManyAbandoned",
     "Turn",
+    "TurnEffect",
     "TurnEvent",
     "TurnExecutor",
     "TurnFuture",
@@ -146,6 +160,7 @@ __all__ = [
     "handle_signals",
     "input",
     "install",
+    "open_ledger",
     "pause_all",
     "popen",
     "register_cancel_event",
@@ -173,8 +188,11 @@ _HOMES = {
     "CancelToken": "turnctl.tokens.token",
     "Completed": "turnctl.records.process",
     "Diagnosis": "turnctl.records.diagnosis",
+    "EffectRecord": "turnctl.records.effects",
     "Installed": "turnctl.waiting.installing",
     "LateResult": "turnctl.waiting.call",
+    "Ledger": "turnctl.ledger.face",
+    "LedgerTask": "turnctl.ledger.task",
     "Lock": "turnctl.waiting.locks",
     "ProcessOutcome": "turnctl.records.process",
     "Question": "turnctl.waiting.asks",
@@ -184,7 +202,9 @@ _HOMES = {
     "StopRecord": "turnctl.records.stops",
     "StopResult": "turnctl.records.stops",
     "Stream": "turnctl.waiting.stream",
+    "TaskReport": "turnctl.records.accounts",
     "Turn": "turnctl.turns",
+    "TurnEffect": "turnctl.ledger.acting",
     "TurnEvent": "turnctl.tokens.event",
     "TurnExecutor": "turnctl.waiting.executor",
     "TurnFuture": "turnctl.waiting.jobs",
@@ -204,6 +224,7 @@ _HOMES = {
     "handle_signals": "turnctl.signals",
     "input": "turnctl.ambient",
     "install": "turnctl.installs",
+    "open_ledger": "turnctl.ledger.face",
     "pause_all": "turnctl.tokens.pausing",
     "popen": "turnctl.ambient",
     "register_cancel_event": "turnctl.compat",

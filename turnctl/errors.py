@@ -15,8 +15,10 @@ __all__ = [
     "CancelledError",
     "CommandError",
     "ContainmentUnavailable",
+    "EffectCompleted",
     "EventMisuse",
     "ExecutorClosed",
+    "LedgerRefused",
     "SessionBusy",
     "ShuttingDown",
     "StoreBusy",
@@ -234,3 +236,23 @@ class StoreRefused(StoreError):
 
 class StoreClosed(StoreError):
     """The ledger was closed, and takes no more transactions."""
+
+
+class LedgerRefused(TurnctlError):
+    """The ledger did not do what was asked; nothing was changed, and the refusal is in its log.
+
+    ``code`` says why in one word (``held``, ``unresolved``, ``incapable`` and so on), the message what to do.
+    """
+
+    def __init__(self, message: str, *, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class EffectCompleted(LedgerRefused):
+    """The effect with this key is completed already; ``receipt`` is what was kept of it, and nothing is sent again."""
+
+    def __init__(self, message: str, *, code: str = "done", effect_id: str = "", receipt: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.effect_id = effect_id
+        self.receipt = receipt

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from desk import Desk
 
+import turnctl
 from turnctl.ledger.memory import MemoryStore
 from turnctl.ledger.opening import init, open_sqlite
 from turnctl.ledger.sqlite import SqliteStore
@@ -48,3 +49,10 @@ def both_stores(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """Every desk of the test has a store of that kind."""
     made: Store = MemoryStore() if request.param == "memory" else request.getfixturevalue("store")
     monkeypatch.setattr(Desk, "made", lambda _: made)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def ledger(request: pytest.FixtureRequest, quick: Path) -> Iterator[turnctl.Ledger]:
+    """A ledger of each kind, as a host opens it."""
+    with turnctl.open_ledger("memory:" if request.param == "memory" else str(quick / "host.db")) as opened:
+        yield opened

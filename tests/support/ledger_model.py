@@ -167,7 +167,9 @@ class World:
         if stale:
             return "ok" if observed else stale
         self.leave_unknown(inc)
-        task.update(live=False, seen=True, doing="idle" if self.state(inc) == "running" else "stop_observed")
+        if not task["drains"]:
+            task["doing"] = "idle" if self.state(inc) == "running" else "stop_observed"
+        task.update(live=False, seen=True)
         return "ok"
 
     def unproven(self, inc: str, gen: int) -> str:
@@ -184,8 +186,7 @@ class World:
             return "already_completed"
         if task["cr"]:
             return "already_cancelled"
-        rests = ("completed", "failed", "cancelled_settled", "stopped_unresolved")
-        if any(self.state(one) not in rests for one in self.below(inc)):
+        if any(self.state(one) == "running" for one in self.below(inc)):
             return "children_open"
         self.leave_unknown(inc)
         self.drop_unsent(inc)

@@ -27,7 +27,7 @@ from turnctl.ledger.belongings import (
 )
 from turnctl.ledger.moves import deal, none, tell_parents, whole, write_with_interests
 from turnctl.ledger.store import Books
-from turnctl.records.changes import By, Change, Incarnation, Refusal
+from turnctl.records.changes import By, Change, Incarnation, Note, Refusal
 from turnctl.records.effects import Disposition, Effect, Receipt
 from turnctl.records.tasks import Cancellation, Holder, Lease, Policy, PromiseLevel, Scope, Task
 
@@ -46,6 +46,7 @@ __all__ = [
     "detach",
     "end_shared",
     "give_back",
+    "note",
     "observe_gone",
     "own",
     "register_child",
@@ -147,6 +148,14 @@ def cancel(
     view = whole(books, inc)
     if view is None:
         return none(inc)
+    newest = books.latest(view.task.tenant, view.task.task_id)
+    if view.cr is None and view.task.is_over and newest is not None and newest.inc != inc:
+        text = (
+            f"incarnation {inc} of task {newest.task_id} is over, and {newest.inc} is another one: it was not stopped"
+        )
+        change = model.refuse(inc, "cancel.refused", Refusal("stale_incarnation", text, row=view.task), by)
+        books.write(change, by)
+        return change.answer  # type: ignore[no-any-return]
     change = model.accept(view, new_cr(), by, scope=scope, reason=reason, auth_ref=auth_ref, level=level)
     write_with_interests(books, view.task, change, by)
     answer: model.Acceptance | Refusal = change.answer
@@ -184,6 +193,12 @@ def _cover(books: Books, top: Incarnation, cr: Cancellation, new_cr: Callable[[]
             found.append(its.inc)
             views.append(below)
     return found
+
+
+def note(books: Books, by: By, inc: str, kind: str, subject: str, more: dict[str, Any]) -> None:
+    """A line in the log that changes no row: what was asked, and what was answered."""
+    if books.task(inc) is not None:
+        books.write(Change((Note(inc, kind, subject, None, {**more, "by": by.actor}),), None), by)
 
 
 # -- effects ------------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def admit(view: Incarnation, wanted: Effect, gen: int, known: Sequence[Effect], 
             return refuse(task.inc, "gate.rejected", Refusal("payload_conflict", text, row=one), by)
         if one.payload_sha != wanted.payload_sha and one.disposition not in ("suppressed", "rejected"):
             text = (
-                f"effect {one.kind} {one.intent_key!r} was admitted with another payload ({one.effect_id}); "
+                f"effect {one.kind} {one.key!r} was admitted with another payload ({one.effect_id}); "
                 "use another key for another intent"
             )
             return refuse(task.inc, "gate.rejected", Refusal("payload_conflict", text, row=one), by)
@@ -69,7 +69,7 @@ def _no_worker(by: By) -> Refusal | None:
 
 
 def _stands_in_the_way(one: Effect) -> Refusal | None:
-    name = f"effect {one.kind} {one.intent_key!r} ({one.effect_id})"
+    name = f"effect {one.kind} {one.key!r} ({one.effect_id})"
     if one.phase == "claimed":
         return Refusal("in_flight", f"{name} is being sent; wait for what becomes of it", row=one)
     if one.disposition == "unknown":

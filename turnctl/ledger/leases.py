@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from turnctl.ledger.model import and_advance, become_unknown, refuse, stale
 from turnctl.records.changes import By, Change, Incarnation, Note, Refusal, evolve
-from turnctl.records.tasks import Holder, Lease, TaskExecution
+from turnctl.records.tasks import Holder, Lease, Task, TaskExecution
 
 __all__ = ["acknowledge", "cannot_prove", "give_back", "observe_gone", "take_lease"]
 
@@ -61,7 +61,7 @@ def give_back(view: Incarnation, gen: int, by: By) -> Change:
     if fenced is not None:
         return refuse(task.inc, "lease.refused", fenced, by)
     assert lease is not None
-    execution: TaskExecution = "idle" if task.is_running else "stop_observed"
+    execution = _left(task, lease)
     notes = [
         *become_unknown(view.effects, "its worker left without telling what became of it"),
         Note(task.inc, "lease.given_back", f"lease {gen}", evolve(lease, live=False, acknowledged=True)),
@@ -75,7 +75,7 @@ def observe_gone(view: Incarnation, gen: int, by: By, *, evidence: str) -> Chang
     task, lease = view.task, view.lease
     if lease is None or lease.gen != gen or not lease.live:
         return Change((), lease)
-    execution: TaskExecution = "idle" if task.is_running else "stop_observed"
+    execution = _left(task, lease)
     more = {"evidence": evidence}
     notes = [
         *become_unknown(view.effects, "its worker is gone"),
@@ -83,6 +83,13 @@ def observe_gone(view: Incarnation, gen: int, by: By, *, evidence: str) -> Chang
         Note(task.inc, "task.left", task.inc, evolve(task, execution=execution), more),
     ]
     return and_advance(view, notes, evolve(lease, live=False), by)
+
+
+def _left(task: Task, lease: Lease) -> TaskExecution:
+    """What is known when the holder has left: one that only drained says nothing of the worker before it."""
+    if lease.drain_only:
+        return task.execution
+    return "idle" if task.is_running else "stop_observed"
 
 
 def cannot_prove(view: Incarnation, gen: int, by: By, *, why: str) -> Change:

@@ -169,9 +169,9 @@ def complete(
         return refuse(task.inc, "complete.refused", Refusal("already_completed", text, row=task), by)
     if not task.is_running:
         return _late(view, outcome, outcome_ref, by)
-    open_ones = [one.child_inc for one, its in view.children if not _rests(its) and one.status != "detached"]
+    open_ones = [one.child_inc for one, its in view.children if its.is_running and one.status != "detached"]
     if open_ones:
-        text = f"task {task.task_id} has children that are not over: {', '.join(open_ones)}; end or detach them first"
+        text = f"task {task.task_id} has children that run: {', '.join(open_ones)}; end, cancel or detach them first"
         return refuse(task.inc, "complete.refused", Refusal("children_open", text, row=task), by)
     assert lease is not None
     goes_on = bool(view.activities)

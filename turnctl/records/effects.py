@@ -6,14 +6,18 @@ from typing import Any, Literal
 
 import attrs
 
+from turnctl.errors import BadArgument
+
 __all__ = [
     "DEFINITIVE",
     "DISPOSITIONS",
     "PHASES",
+    "Answer",
     "Authority",
     "Consequence",
     "Disposition",
     "Effect",
+    "EffectRecord",
     "LedgerEvent",
     "Phase",
     "Receipt",
@@ -64,6 +68,11 @@ class Effect:
     at: float = 0.0
 
     @property
+    def key(self) -> str:
+        """The host's own key, without the kind that a turn puts before it."""
+        return self.intent_key.removeprefix(f"{self.kind} ")
+
+    @property
     def is_open(self) -> bool:
         """Whether its outcome is still to come, or unknown and not closed by an operator."""
         return self.disposition == "pending" or (self.disposition == "unknown" and self.closed_by is None)
@@ -87,6 +96,52 @@ class Receipt:
     #: what it was taken to establish
     establishes: Disposition
     at: float = 0.0
+
+
+@attrs.frozen
+class EffectRecord:
+    """What a report says of one effect. ``durable`` tells whether this outlives the process that says so.
+
+    ``receipt`` is the evidence behind a definitive disposition. ``unknown`` means that it may have happened.
+    """
+
+    effect_id: str
+    kind: str
+    key: str
+    phase: Phase
+    disposition: Disposition
+    receipt: str | None = None
+    after_cutoff: bool = False
+    closed_by: str | None = None
+    compensates: str | None = None
+    durable: bool = False
+
+    @property
+    def is_unresolved(self) -> bool:
+        """Whether it may have happened, and nobody has told, nor closed it."""
+        is_told = self.disposition not in ("unknown", "pending")
+        return self.phase in ("claimed", "closed") and not is_told and self.closed_by is None
+
+    def as_dict(self) -> dict[str, Any]:
+        return attrs.asdict(self)
+
+
+@attrs.frozen
+class Answer:
+    """What a receiver says of an effect, and the receipt that it gives for that: text, or what JSON can hold."""
+
+    disposition: Disposition
+    receipt: Any = None
+    #: who said it
+    source: str = "provider"
+
+    def __attrs_post_init__(self) -> None:
+        if self.disposition not in DEFINITIVE:
+            raise BadArgument(
+                f"an answer is {', '.join(sorted(DEFINITIVE))}, not {self.disposition!r}; who cannot tell answers None"
+            )
+        if self.receipt is None:
+            raise BadArgument(f"an answer {self.disposition!r} needs the receipt that stands behind it")
 
 
 @attrs.frozen
