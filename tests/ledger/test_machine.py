@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import shutil
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +17,10 @@ from ledger_model import DEFINITE, World
 
 from turnctl.ledger import dealings
 from turnctl.ledger.memory import MemoryStore
+from turnctl.ledger.opening import init, open_sqlite
 from turnctl.ledger.rows import verify_chain
 from turnctl.ledger.store import Store
+from turnctl.ledger.verify import verify
 from turnctl.records.changes import Refusal
 from turnctl.records.effects import Effect, Receipt
 from turnctl.records.tasks import OwnedActivity
@@ -284,6 +289,39 @@ class TestLedger(Ledger.TestCase):
     """Some sequences in the ordinary run."""
 
     settings = QUIET
+
+
+class SqliteLedger(Ledger):
+    """The same over SQLite, whose rows are read again from its tables, and whose whole is verified at the end."""
+
+    def open(self) -> Store:
+        memory = Path("/dev/shm")
+        self.folder = tempfile.mkdtemp(prefix="turnctl-test-", dir=memory if memory.is_dir() else None)
+        init(f"{self.folder}/ledger.db")
+        return open_sqlite(f"{self.folder}/ledger.db")
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+            self.store.close()
+
+            assert () == verify(f"{self.folder}/ledger.db").findings
+        finally:
+            self.store.close()
+            shutil.rmtree(self.folder)
+
+
+class TestSqliteLedger(SqliteLedger.TestCase):
+    """Some sequences in the ordinary run."""
+
+    settings = settings(QUIET, max_examples=5)
+
+
+@pytest.mark.stress
+class TestSqliteLedgerLong(SqliteLedger.TestCase):
+    """Many with --stress."""
+
+    settings = settings(QUIET, max_examples=300)
 
 
 @pytest.mark.stress

@@ -38,13 +38,15 @@ from turnctl.ledger import schema
 from turnctl.ledger.connections import connect
 from turnctl.ledger.highwater import HighWater, read_marks
 from turnctl.ledger.places import check_file_system, check_owner, made_folder
-from turnctl.ledger.refusals import SALVAGE, told
+from turnctl.ledger.refusals import FAULTS, SALVAGE, told
 from turnctl.ledger.sqlbooks import marks_of
 from turnctl.ledger.sqlite import BUSY_S, SqliteStore
 from turnctl.ledger.users import Users
 
 __all__ = ["identify", "init", "open_sqlite", "take_as_it_is"]
 
+#: the smallest page that SQLite has; a file of less is no database
+_LEAST = 512
 _OLDEST = (3, 24, 0)  # upserts
 
 
@@ -107,7 +109,7 @@ def _make(path: str) -> None:
             connection.execute("COMMIT")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # so that a log that is lost later can be seen
         os.rename(fresh, path)
-    except sqlite3.Error as error:
+    except FAULTS as error:
         raise told(error, path, "making") from error
     finally:
         with suppress(FileNotFoundError):
@@ -176,7 +178,7 @@ def take_as_it_is(path: str | PathLike[str]) -> None:
                 connection.execute("UPDATE meta SET epoch = epoch + 1")
                 connection.execute("COMMIT")
                 now = marks_of(connection)
-        except sqlite3.Error as error:
+        except FAULTS as error:
             raise told(error, path, "opening") from error
         with closing(HighWater(path, meta.store_uuid)) as marks:
             marks.begin_anew(*now)
@@ -218,8 +220,8 @@ def _has_log(path: str) -> bool:
 
 def _identify(path: str, *, sound: bool = False) -> Meta:
     """What it is, by a connection that cannot write; with ``sound`` its pages are looked at as well."""
-    if os.stat(path).st_size == 0:
-        _refuse_empty(path)
+    if os.stat(path).st_size < _LEAST:
+        _refuse_empty(path)  # before SQLite sees it, which would delete the log of such a file, even to read it
     try:
         with closing(connect(path, "ro", BUSY_S)) as connection:
             meta = _read_meta(connection, path)
@@ -228,14 +230,14 @@ def _identify(path: str, *, sound: bool = False) -> Meta:
                 if found != "ok":
                     raise StoreDamaged(f"{path} is damaged ({found}): {SALVAGE}", path=path)
             return meta
-    except sqlite3.Error as error:
+    except FAULTS as error:
         raise told(error, path, "reading") from error
 
 
 def _refuse_empty(path: str) -> NoReturn:
     if os.path.lexists(f"{path}.hwm"):
-        raise _lost(path, "is empty")
-    raise StoreForeign(f"{path} is empty, and no ledger: it was left as it is; name another file", path=path)
+        raise _lost(path, "is as good as empty")
+    raise StoreForeign(f"{path} is as good as empty, and no ledger: it was left as it is; name another file", path=path)
 
 
 def _read_meta(connection: sqlite3.Connection, path: str) -> Meta:
@@ -285,7 +287,7 @@ def _check_marks(path: str, meta: Meta) -> None:
     try:
         with closing(connect(path, "ro", BUSY_S)) as connection:
             now, pos = marks_of(connection)
-    except sqlite3.Error as error:
+    except FAULTS as error:
         raise told(error, path, "reading") from error
     if now < marks.told or pos < marks.pos:
         counts = f"{now} of {marks.told} cancellations, {pos} of {marks.pos} lines"
@@ -323,5 +325,5 @@ def _migrate(path: str, meta: Meta, *, alone: bool) -> None:
                 "UPDATE meta SET schema_version = ?, min_reader = ?, min_writer = ?, written_by = ?", values
             )
             connection.execute("COMMIT")
-    except sqlite3.Error as error:
+    except FAULTS as error:
         raise told(error, path, "bringing to the present schema") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sqlite3
 
 from turnctl.errors import (
     BadArgument,
@@ -15,10 +15,10 @@ from turnctl.errors import (
     StoreUnsafe,
 )
 
-if TYPE_CHECKING:
-    import sqlite3
+__all__ = ["FAULTS", "SALVAGE", "told", "unkept_text"]
 
-__all__ = ["SALVAGE", "told", "unkept_text"]
+#: what SQLite, by way of Python, makes of a file that cannot be read: also of text that is none, in its own messages
+FAULTS: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
 
 SALVAGE = (
     "nothing was changed, so keep the file and its -wal as they are: copy both away while no program has them open, "
@@ -31,7 +31,7 @@ _PERM, _BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _CONSTRAIN
 )
 
 
-def told(error: sqlite3.Error, path: str, doing: str) -> StoreError:
+def told(error: Exception, path: str, doing: str) -> StoreError:
     """The error of ours for one of SQLite's, met while ``doing`` something."""
     extended = getattr(error, "sqlite_errorcode", 0) or 0
     code, name = extended & 0xFF, getattr(error, "sqlite_errorname", type(error).__name__)
@@ -42,7 +42,7 @@ def told(error: sqlite3.Error, path: str, doing: str) -> StoreError:
         return StoreForeign(
             f"{said}; this is no ledger of turnctl, and it was left as it is: name another file", path=path
         )
-    if code == _CORRUPT or extended == 267 or isinstance(error, UnicodeError):
+    if code == _CORRUPT or extended == 267 or isinstance(error, UnicodeError) or "decode" in str(error):
         return StoreDamaged(f"{said}; the file is damaged: {SALVAGE}", path=path)
     if code == _FULL:
         return StoreFull(f"{said}; free some space there and try again", path=path)

@@ -74,6 +74,15 @@ _FIELDS: dict[type[Any], tuple[str, ...]] = {kind: tuple(field.name for field in
 _HOLDER = _FIELDS[Holder]
 
 
+def _plan(of: type[Any]) -> list[list[int]]:
+    """Where in its values the truths stand, and where the holders."""
+    types = [getattr(field.type, "__name__", field.type) for field in of.__attrs_attrs__]
+    return [[at for at, one in enumerate(types) if one == wanted] for wanted in ("bool", "Holder")]
+
+
+_PLANS = {kind: _plan(of) for kind, of in KINDS.items()}
+
+
 def fields_of(kind: str) -> tuple[str, ...]:
     """The names of the flat values of a row of that kind; a holder stands as one text."""
     return _FIELDS[KINDS[kind]]
@@ -104,14 +113,13 @@ def values_of(row: Row) -> list[Any]:
 
 def make(kind: str, values: Any) -> Any:
     """The row of these values."""
-    of = KINDS[kind]
-    given = dict(zip(_FIELDS[of], values, strict=True))
-    for field in of.__attrs_attrs__:
-        if field.type in (bool, "bool"):
-            given[field.name] = bool(given[field.name])
-        elif field.type in (Holder, "Holder"):
-            given[field.name] = Holder(*json.loads(given[field.name]))
-    return of(**given)
+    given = list(values)
+    bools, holders = _PLANS[kind]
+    for at in bools:
+        given[at] = bool(given[at])
+    for at in holders:
+        given[at] = Holder(*json.loads(given[at]))
+    return KINDS[kind](*given)
 
 
 def text_of(note: Note) -> str:

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from turnctl.errors import StoreDamaged
+from turnctl.ledger.refusals import SALVAGE
 from turnctl.ledger.rows import FIRST_HASH, chained, fields_of, make, name_of, text_of, values_of
 from turnctl.ledger.schema import inserts, selects
 from turnctl.records.changes import By, Change, Incarnation, Row
@@ -52,6 +54,13 @@ _CHILDREN = (
 _TASK_N, _CR_N, _CHILD_N = (len(fields_of(kind)) for kind in ("task", "cancellation", "child"))
 
 
+def _made(kind: str, values: Any) -> Any:
+    try:
+        return make(kind, values)
+    except (ValueError, TypeError) as error:
+        raise StoreDamaged(f"a row of {kind} cannot be read ({error}): {SALVAGE}") from error
+
+
 def marks_of(connection: Connection) -> tuple[int, int]:
     """The number of the last acceptance that was told, and the position of the last line of the log."""
     told, pos = connection.execute(_MARKS).fetchone()
@@ -81,11 +90,11 @@ class SqlBooks:
 
     def _get(self, kind: str, where: str, *values: object) -> Any:
         found = self._one(f"{_SELECT[kind]} WHERE {where}", *values)
-        return None if found is None else make(kind, found)
+        return None if found is None else _made(kind, found)
 
     def _all(self, kind: str, where: str, *values: object) -> list[Any]:
         rows = self._connection.execute(f"{_SELECT[kind]} WHERE {where} ORDER BY pos", values)
-        return [make(kind, row) for row in rows]
+        return [_made(kind, row) for row in rows]
 
     def latest(self, tenant: str, task_id: str) -> Task | None:
         found: Task | None = self._get("task", "tenant = ? AND task_id = ? ORDER BY seq DESC LIMIT 1", tenant, task_id)
@@ -108,9 +117,9 @@ class SqlBooks:
             return None
         task, cr, lease = row[:_TASK_N], row[_TASK_N : _TASK_N + _CR_N], row[_TASK_N + _CR_N :]
         return Incarnation(
-            make("task", task),
-            None if cr[0] is None else make("cancellation", cr),
-            None if lease[0] is None else make("lease", lease),
+            _made("task", task),
+            None if cr[0] is None else _made("cancellation", cr),
+            None if lease[0] is None else _made("lease", lease),
         )
 
     def incarnation(self, inc: str) -> Incarnation | None:
@@ -128,7 +137,7 @@ class SqlBooks:
                 if one.is_open
             ),
             tuple(self._all("activity", "inc = ? AND stopped = 0", inc)),
-            tuple((make("child", row[:_CHILD_N]), make("task", row[_CHILD_N:])) for row in children),
+            tuple((_made("child", row[:_CHILD_N]), _made("task", row[_CHILD_N:])) for row in children),
             tuple(self._all("interest", "inc = ? AND live = 1", inc)),
         )
 
@@ -164,7 +173,7 @@ class SqlBooks:
         wanted = {None: "1", True: f"NOT {over}", False: over}[is_open]
         sql = f"{_SELECT['task']} WHERE {wanted} AND (?1 IS NULL OR tenant = ?1) ORDER BY pos"
         for row in self._connection.execute(sql, (tenant,)):
-            yield make("task", row)
+            yield _made("task", row)
 
     # -- writing ----------------------------------------------------------------------------------------------
 

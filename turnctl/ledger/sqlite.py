@@ -29,7 +29,7 @@ from turnctl.ledger.connections import Connections
 from turnctl.ledger.failpoints import reach
 from turnctl.ledger.highwater import HighWater
 from turnctl.ledger.holders import described, who_writes
-from turnctl.ledger.refusals import told, unkept_text
+from turnctl.ledger.refusals import FAULTS, told, unkept_text
 from turnctl.ledger.sqlbooks import SqlBooks
 from turnctl.ledger.store import Books, Store
 from turnctl.ledger.turnstile import Turnstile
@@ -80,7 +80,7 @@ class _Desk:
         try:
             with self._connections.kept("writer", writes=True) as connection:
                 self._write(connection, batch)
-        except sqlite3.Error as error:
+        except FAULTS as error:
             seen = told(error, self.path, "writing to")
             _give_all(batch, self.too_long() if isinstance(seen, StoreBusy) else seen)
         except StoreLost as error:
@@ -218,7 +218,7 @@ class SqliteStore(Store):
         try:
             with self._connections.reading() as connection:
                 return fn(SqlBooks(connection, self.authority))
-        except sqlite3.Error as error:
+        except FAULTS as error:
             raise told(error, self.path, "reading from") from error
 
     def watch(self, inc: str, fn: Callable[[], object]) -> Callable[[], None]:
@@ -234,6 +234,8 @@ class SqliteStore(Store):
             raise StoreClosed(text, path=self.path)
         if self._closed:
             raise StoreClosed(f"the ledger {self.path} was closed; open it again", path=self.path)
+        if not self._users.joined:
+            self._users.join()
 
     def close(self) -> None:
         """Give everything back. Waits for what was begun; a thread that waits for a stopped process ends by itself."""

@@ -17,6 +17,7 @@ class Users:
 
     def __init__(self, path: str) -> None:
         self._file = f"{path}.users"
+        self.joined = False
         self._fd = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def are_none(self) -> bool:
@@ -24,8 +25,8 @@ class Users:
         return self._take(fcntl.LOCK_EX)
 
     def join(self) -> None:
-        """Be one of them."""
-        self._take(fcntl.LOCK_SH)  # refused while somebody looks at the file: then the next one does so too, no more
+        """Be one of them; while somebody else looks at the file that is refused, and asked for again."""
+        self.joined = self._take(fcntl.LOCK_SH)
 
     def _take(self, how: int) -> bool:
         try:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from turnctl.errors import StoreError
 from turnctl.ledger.connections import connect
 from turnctl.ledger.opening import identify
-from turnctl.ledger.refusals import told
+from turnctl.ledger.refusals import FAULTS, told
 from turnctl.ledger.rows import KEYS, KINDS, fields_of, verify_chain
 from turnctl.ledger.sqlbooks import EVENT_COLUMNS, line_of, marks_of
 from turnctl.ledger.sqlite import BUSY_S
@@ -75,7 +75,7 @@ def verify(path: str | PathLike[str], *, most: int = _MOST) -> Verified:
                     found.append(f"and maybe more: only the first {most} are told")
                     break
     except (sqlite3.Error, ValueError, TypeError) as error:  # bytes that are no text, no JSON, no row
-        said = told(error, path, "reading") if isinstance(error, sqlite3.Error) else StoreError(f"{error}")
+        said = told(error, path, "reading") if isinstance(error, FAULTS) else StoreError(f"{error}")
         found.append(f"it cannot be read any further: {said}")
     return Verified(reader.incarnations, reader.lines, tuple(found))
 

@@ -23,7 +23,7 @@ from turnctl import log
 from turnctl.errors import StoreClosed, StoreError
 from turnctl.ledger.connections import Connections
 from turnctl.ledger.ears import Ear, open_ear
-from turnctl.ledger.refusals import told
+from turnctl.ledger.refusals import FAULTS, told
 from turnctl.ledger.sqlbooks import marks_of
 
 __all__ = ["Doorbell"]
@@ -84,8 +84,8 @@ class Doorbell:
             with self._connections.kept("bell") as connection:
                 self._last = marks_of(connection)[0]
                 self._has_changed(connection)
-        except (sqlite3.Error, OSError) as error:
-            seen = error if isinstance(error, sqlite3.Error) else sqlite3.OperationalError(str(error))
+        except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
+            seen = error if isinstance(error, FAULTS) else sqlite3.OperationalError(str(error))
             self._failed = told(seen, self._path, "watching")
             self._give_back()
             self._ready.set()
@@ -95,7 +95,7 @@ class Doorbell:
             rung = ear.wait(_NET_S)
             try:
                 self._tell(self._look(rung=rung))
-            except sqlite3.Error as error:
+            except FAULTS as error:
                 log.warning("ledger.bell_unread", path=self._path, error=str(error))
                 self._tell(None)  # each reads for itself, and meets what is wrong
         self._give_back()
