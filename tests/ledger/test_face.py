@@ -143,6 +143,46 @@ def test_bad_cancellation_is_refused(wrong: dict[str, object]) -> None:
         assert "running" == task.state
 
 
+# -- below another task -------------------------------------------------------------------------------------------
+
+
+def test_child_is_cancelled_with_its_parent(ledger: turnctl.Ledger) -> None:
+    """A task that was submitted under a turn's is reached by the cancellation of that one (R41)."""
+    task = ledger.submit("acme", "job")
+    with turnctl.turn(task=task) as turn:
+        child = ledger.submit("acme", "part", parent=turn)
+        ledger.cancel(task, by="alice")
+        with pytest.raises(turnctl.LedgerRefused) as caught:
+            ledger.submit("acme", "another part", parent=turn)
+
+    assert ("cancelled", "cancelled_settled", None) == (
+        caught.value.code,
+        child.state,
+        ledger.task("acme", "another part"),
+    )
+
+
+def test_child_ends_with_its_parent(ledger: turnctl.Ledger) -> None:
+    """A parent that completes cancels what still runs below it, and says why."""
+    task = ledger.submit("acme", "job")
+    with turnctl.turn(task=task) as turn:
+        child = ledger.submit("acme", "part", parent=turn)
+    cr = ledger.report(child).cancellation
+
+    assert ("completed", "cancelled_settled") == (task.state, child.state)
+    assert cr is not None
+    assert "its parent has ended" == cr.reason
+
+
+def test_only_a_turn_of_the_same_tenant_is_a_parent(ledger: turnctl.Ledger) -> None:
+    """A child belongs where its parent does."""
+    task = ledger.submit("acme", "job")
+    with turnctl.turn(task=task) as turn, pytest.raises(BadArgument):
+        ledger.submit("globex", "part", parent=turn)
+    with turnctl.turn() as plain, pytest.raises(BadArgument):
+        ledger.submit("acme", "part", parent=plain)
+
+
 # -- who may ------------------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from ledger_crews import Crew
 
 from turnctl.ledger import dealings, gate, model
 from turnctl.ledger.memory import MemoryStore
+from turnctl.ledger.store import Store
 from turnctl.records.changes import Change
 
 
@@ -20,6 +21,12 @@ def test_some_random_orders_keep_the_invariants() -> None:
     """Nothing is admitted after a cut-off, sent twice, called known without a receipt, or lost from a log."""
 
     assert [] == run(range(300))
+
+
+def test_random_orders_in_a_file_keep_the_invariants(store: Store) -> None:
+    """The same in the store that is durable, one crew after the other in one file."""
+
+    assert [] == [wrong for seed in range(20_000, 20_015) for wrong in Crew(store, seed).run()]
 
 
 @pytest.mark.stress

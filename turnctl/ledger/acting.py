@@ -62,6 +62,7 @@ class TurnEffect(SentEffect):
         self._of = of
         self._adapter = adapter or PLAIN
         self._asking: Registration | None = None
+        self._is_listed = False
 
     # -- the gate and the claim -----------------------------------------------------------------------------------
 
@@ -85,15 +86,13 @@ class TurnEffect(SentEffect):
     def _commit(self, *, claims: bool) -> Effect:
         of, row = self._of, self._row
         of.turn.check()
+        self._refuse_promise()
         by = of.by
 
         def commit(books: Books) -> Effect | Refusal:
             admitted: Effect | Refusal | None = row
             if admitted is None:
-                refused = self._unkept(books)
-                admitted = (
-                    refused if refused is not None else dealings.admit(books, by, self._wanted, of.gen, self._payload)
-                )
+                admitted = dealings.admit(books, by, self._wanted, of.gen, self._payload)
             if claims and isinstance(admitted, Effect):
                 admitted = dealings.claim(books, by, admitted.effect_id, of.gen, by.actor)
             if isinstance(admitted, Effect) and (of.turn.token.cancelled or of.turn.token.retired):
@@ -109,20 +108,20 @@ class TurnEffect(SentEffect):
             raise TurnOver(text, turn_id=of.turn.turn_id) from None
         if isinstance(found, Refusal):
             self._refused(found)
-        if self not in of.handles:
+        if not self._is_listed:
+            self._is_listed = True
             of.handles.append(self)
         return found
 
-    def _unkept(self, books: Books) -> Refusal | None:
-        """Why the promise of the task cannot be kept for it, if so."""
-        task = books.task(self._of.inc)
-        if task is None or task.promise in self._adapter.promises:
-            return None
-        text = (
-            f"task {task.task_id} promises {task.promise}, which {self._wanted.kind} by adapter {self._adapter.name} "
-            f"cannot keep ({', '.join(self._adapter.promises)}); give an adapter that can, or submit it with less"
-        )
-        return Refusal("incapable", text, row=task)
+    def _refuse_promise(self) -> None:
+        """Refuse what cannot keep the promise of the task."""
+        if self._of.promise not in self._adapter.promises:
+            text = (
+                f"task {self._of.task_id} promises {self._of.promise}, which {self._wanted.kind} by adapter "
+                f"{self._adapter.name} cannot keep ({', '.join(self._adapter.promises)}); give an adapter that can, or "
+                "submit it with less"
+            )
+            raise LedgerRefused(text, code="incapable")
 
     def _refused(self, refusal: Refusal) -> NoReturn:
         of = self._of
@@ -139,8 +138,7 @@ class TurnEffect(SentEffect):
 
     def _ask_on_stop(self) -> None:
         """Where that is promised, have the provider asked as soon as the turn is stopped."""
-        task = self._of.store.read(lambda books: books.task(self._of.inc)) if self._adapter.cancel is not None else None
-        if task is not None and task.promise in ("ask-provider", "prevent-delivery"):
+        if self._adapter.cancel is not None and self._of.promise in ("ask-provider", "prevent-delivery"):
             self._asking = self._of.turn.token.on_cancel(self._ask_provider)
 
     def _ask_provider(self) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from turnctl.ledger.store import Books, Store
     from turnctl.records.effects import Effect
     from turnctl.records.stops import Cause, Level
-    from turnctl.records.tasks import Cancellation, Lease, Task
+    from turnctl.records.tasks import Cancellation, Lease, PromiseLevel, Task
     from turnctl.tokens.turn import TurnCore
 
 __all__ = ["Attachment", "error_of"]
@@ -69,6 +69,8 @@ class Attachment:
         self.task_id = task_id
         self.gen = 0
         self.cr: Cancellation | None = None
+        #: what the task promises; it never changes
+        self.promise: PromiseLevel = "no-new-actions"
         self.handles: list[TurnEffect] = []
         self._force = force
         self._parent = parent
@@ -120,6 +122,8 @@ class Attachment:
         if not isinstance(answer, Refusal):
             self.gen = answer.gen
             self._holds = True
+            task = self.store.read(lambda books: books.task(self.inc))
+            self.promise = self.promise if task is None else task.promise
         elif answer.code == "cancelled" and self._parent is not None:
             self._parent.heard()  # the stop comes down by the token
             self._has_left = self._is_decided = True

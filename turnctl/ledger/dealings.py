@@ -220,7 +220,7 @@ def _with_effect(
     effect = books.effect(effect_id)
     if effect is None:
         return Refusal("no_such_task", f"there is no effect {effect_id} in this ledger, or not for you")
-    return deal(books, effect.inc, by, lambda view: step(view, effect), at_gate=at_gate)
+    return deal(books, effect.inc, by, lambda view: step(view, effect), at_gate=at_gate, if_moving=not at_gate)
 
 
 def claim(books: Books, by: By, effect_id: str, gen: int, claimant: str) -> Effect | Refusal:

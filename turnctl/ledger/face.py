@@ -14,7 +14,7 @@ from turnctl import log
 from turnctl.clock import wall
 from turnctl.errors import BadArgument, LedgerRefused
 from turnctl.ledger import dealings
-from turnctl.ledger.attachment import error_of
+from turnctl.ledger.attachment import Attachment, error_of
 from turnctl.ledger.names import new_id
 from turnctl.ledger.task import LedgerTask
 from turnctl.records.accounts import Reconciled, Request, TaskReport
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from turnctl.ledger.compensating import Compensation
     from turnctl.ledger.store import Store
     from turnctl.records.tasks import Cancellation, Policy, PromiseLevel, Scope, Task
+    from turnctl.tokens.turn import TurnCore
 
 __all__ = ["Ledger", "open_ledger"]
 
@@ -98,6 +99,7 @@ class Ledger:
         promise: PromiseLevel = "no-new-actions",
         policy: Policy = "suppress",
         adapters: Iterable[Adapter] = (),
+        parent: TurnCore | None = None,
         by: str = "host",
     ) -> LedgerTask:
         """A new incarnation of a task, which a turn may work on from now on.
@@ -105,8 +107,10 @@ class Ledger:
         ``promise`` is what stopping it shall mean: ``stop-generating``, ``no-new-actions`` (after the acceptance none
         is admitted), ``ask-provider`` (and providers are asked to cancel what is under way) or ``prevent-delivery``
         (and they confirm it); one that an adapter of ``adapters`` cannot keep is refused. ``policy`` says what a
-        cancellation does to effects that were admitted and not sent: ``suppress`` or ``deliver``. Raises
-        ``LedgerRefused`` where the task id is open, or the promise cannot be kept. Blocks for the store.
+        cancellation does to effects that were admitted and not sent: ``suppress`` or ``deliver``. ``parent`` is a turn
+        that works on a task of the same tenant and of this ledger: the new one is its child, for another process to
+        take up by its ``inc``, and is cancelled with it, also when it ends. Raises ``LedgerRefused`` where the task id
+        is open, the promise cannot be kept, or the parent was cancelled. Blocks for the store.
         """
         for what, given in (("tenant", tenant), ("task_id", task_id)):
             if not check_name(given):
@@ -123,11 +127,34 @@ class Ledger:
                 )
                 raise LedgerRefused(text, code="incapable")
         inc, asked = new_id("i"), By(by, "worker", wall())
+        if parent is not None:
+            return self._submit_below(parent, asked, inc, tenant, task_id, promise, policy)
         answer = self.store.transact(
             lambda books: dealings.submit(books, asked, inc, tenant, task_id, promise=promise, policy=policy),
             point="submit",
         )
         if isinstance(answer, Refusal):
+            raise error_of(answer)
+        return LedgerTask(self, tenant, task_id, inc)
+
+    def _submit_below(
+        self, parent: TurnCore, asked: By, inc: str, tenant: str, task_id: str, promise: PromiseLevel, policy: Policy
+    ) -> LedgerTask:
+        of = parent._ruling
+        row = self.store.read(lambda books: books.task(of.inc)) if isinstance(of, Attachment) else None
+        if not isinstance(of, Attachment) or of.store is not self.store or row is None or row.tenant != tenant:
+            raise BadArgument(
+                f"the parent of a task is a turn that works on one of the same ledger and tenant, not {parent!r}"
+            )
+        answer = self.store.transact(
+            lambda books: dealings.register_child(
+                books, asked, of.inc, of.gen, inc, task_id, promise=promise, policy=policy
+            ),
+            point="child",
+        )
+        if isinstance(answer, Refusal):
+            if answer.code == "cancelled":
+                of.heard()
             raise error_of(answer)
         return LedgerTask(self, tenant, task_id, inc)
 
@@ -167,7 +194,7 @@ class Ledger:
         record nothing new is admitted for the task, nor, with ``scope`` "subtree", for what is below it; running turns
         are told at once. It does not say that anything has ended, or that nothing got out: ``report`` does. A refusal's
         ``code`` is ``already_completed``, ``stale_incarnation`` or ``not_authorised``. Blocks for the store, ahead of
-        other work. Not a checkpoint.
+        other work. Not a checkpoint, and not for signal handlers: those stop the turn.
         """
         inc, tenant = self._named(task, tenant)
         for what, given in (("by", by), ("reason", reason)):

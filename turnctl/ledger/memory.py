@@ -70,7 +70,7 @@ class _Books:
         found = self.at_gate(inc)
         if found is None:
             return None
-        effects: list[Effect] = self._of("effect", inc)
+        effects: list[Effect] = [self.rows["effect"][key] for key in self.owned.get(("open", inc), ())]
         activities: list[OwnedActivity] = self._of("activity", inc)
         children: list[Child] = self._of("child", inc)
         interests: list[Interest] = [one for one in self.rows.get("interest", {}).values() if one.inc == inc]
@@ -78,7 +78,7 @@ class _Books:
             found.task,
             found.cr,
             found.lease,
-            tuple(one for one in effects if one.is_open),
+            tuple(effects),
             tuple(one for one in activities if not one.stopped),
             tuple((one, its) for one in children if (its := self.task(one.child_inc)) is not None),
             tuple(one for one in interests if one.live),
@@ -89,7 +89,9 @@ class _Books:
         return found
 
     def effects_of(self, inc: str, intent_key: str | None = None) -> list[Effect]:
-        return [one for one in self._of("effect", inc) if intent_key is None or one.intent_key == intent_key]
+        if intent_key is None:
+            return self._of("effect", inc)
+        return [self.rows["effect"][key] for key in self.owned.get((f"intent {intent_key}", inc), ())]
 
     def payload(self, effect_id: str) -> bytes | None:
         return self.payloads.get(effect_id)
@@ -155,6 +157,21 @@ class _Books:
                     self.newest[row.tenant, row.task_id] = newest
 
         self.undo.append(undo)
+        if isinstance(row, Effect):
+            self._note_effect(row)
+
+    def _note_effect(self, row: Effect) -> None:
+        """Keep what a gate looks for where it is found at once, however many there are."""
+        key = (row.effect_id,)
+        for place, belongs in (("open", row.is_open), (f"intent {row.intent_key}", True)):
+            found = self.owned.setdefault((place, row.inc), {})
+            if belongs and key not in found:
+                found[key] = None
+                self.undo.append(lambda found=found: found.pop(key, None))  # type: ignore[misc]
+            elif not belongs and key in found:
+                was = dict(found)
+                del found[key]
+                self.undo.append(lambda found=found, was=was: (found.clear(), found.update(was)))  # type: ignore[misc]
 
 
 class MemoryStore(Store):

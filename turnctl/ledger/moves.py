@@ -38,9 +38,24 @@ def _below(books: Books, children: Iterable[tuple[Child, Task]]) -> Iterator[tup
                 yield from _below(books, view.children)
 
 
-def deal(books: Books, inc: str, by: By, step: Callable[[Incarnation], Change], *, at_gate: bool = False) -> Any:
-    """Make one transition, and what follows from it for others; ``at_gate`` where nothing can."""
-    view = books.at_gate(inc) if at_gate else whole(books, inc)
+def deal(
+    books: Books,
+    inc: str,
+    by: By,
+    step: Callable[[Incarnation], Change],
+    *,
+    at_gate: bool = False,
+    if_moving: bool = False,
+) -> Any:
+    """Make one transition, and what follows from it for others; ``at_gate`` where nothing can.
+
+    ``if_moving`` says that something follows only where the task is on its way from cancelled to settled; elsewhere it
+    is read as at the gate, which costs a fraction.
+    """
+    view = books.at_gate(inc) if at_gate or if_moving else whole(books, inc)
+    if if_moving and view is not None:
+        at_gate = view.task.is_running or view.task.is_over
+        view = view if at_gate else whole(books, inc)
     if view is None:
         return none(inc)
     change = step(view)
