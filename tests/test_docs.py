@@ -86,3 +86,11 @@ def test_examples_of_the_ledger_page_run(
     assert "completed; 2 effects already happened: mail.send 'line-0', mail.send 'line-1'" in shown
     assert "cancelled - stopped, effects unresolved; stop requested by alice (wrong list)" in shown
     assert "lost completed None" in shown
+
+
+def test_examples_of_the_store_page_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The block of code on the page runs as it stands."""
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/store.md").read_text(encoding="utf-8"), re.DOTALL)
+    exec(compile(block, "docs/store.md", "exec"), {"path": tmp_path / "own" / "ledger.sqlite3"})
+
+    assert "sound\n" == capsys.readouterr().out

@@ -59,7 +59,7 @@ def test_init_makes_an_empty_ledger_for_its_owner(quick: Path) -> None:
     assert (True, False) == (made, init(path))
     assert 0o700 == path.parent.stat().st_mode & 0o777
     assert {0o600} == {one.stat().st_mode & 0o777 for one in path.parent.iterdir()}
-    assert {"ledger.db", "ledger.db.hwm", "ledger.db.lane"} == names
+    assert {"ledger.db", "ledger.db.hwm", "ledger.db.making"} == names
     assert verify(path)
 
 
@@ -369,6 +369,27 @@ def test_unclean_end_has_its_pages_looked_at(place: Path) -> None:
         file.write(b"\xff" * (place.stat().st_size - 4 * 4096))
 
     assert StoreDamaged is type(refused(place))
+
+
+def test_many_make_one_ledger(quick: Path) -> None:
+    """Of several processes that make it at once one does, and all have the same one."""
+    code = """
+        from turnctl.ledger.opening import init
+        sys.stdin.readline()
+        made = init(path)
+        store = open_sqlite(path)
+        say(int(made), store.authority)
+        store.close()
+    """
+    crew = [program(code, quick / "ledger.db") for _ in range(3)]
+    for process in crew:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    said = [finish(process).split() for process in crew]
+
+    assert ["0", "0", "1"] == sorted(made for made, _ in said)
+    assert 1 == len({authority for _, authority in said})
 
 
 # -- schemas ----------------------------------------------------------------------------------------------------------

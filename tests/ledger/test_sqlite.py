@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import sqlite3
 import subprocess
@@ -109,6 +110,40 @@ def test_cancellation_goes_before_what_waits(store: SqliteStore) -> None:
         thread.join()
 
     assert ["c", "a", "b"] == order
+
+
+def test_interrupted_wait_withdraws_the_request(store: SqliteStore) -> None:
+    """Who is interrupted while others write has asked for nothing, and holds nobody up."""
+    Desk(store)
+    with pause_at("gate.before_commit") as held:
+        first = threading.Thread(target=lambda: admit(store, "first"))
+        first.start()
+        assert held.reached.wait(5)
+        timer = threading.Timer(0.1, _thread.interrupt_main)
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            admit(store, "second")
+        timer.join()
+        held.release()
+        first.join()
+    admit(store, "third")
+
+    assert ["first", "third"] == [one.effect_id for one in store.read(lambda books: books.effects_of("i1"))]
+
+
+def test_interrupted_transaction_leaves_nothing(store: SqliteStore) -> None:
+    """Ctrl-C within a transaction takes all of it back, and the next one is made."""
+    Desk(store)
+
+    def interrupted(books) -> None:
+        dealings.cancel(books, CANCELLER, "i1", lambda: "c1")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.transact(interrupted, urgent=True)
+    admit(store, "e1")
+
+    assert None is store.read(lambda books: books.at_gate("i1")).cr
 
 
 def test_transaction_within_a_transaction_is_refused(store: SqliteStore) -> None:

@@ -78,7 +78,10 @@ def init(path: str | PathLike[str]) -> bool:
     made_folder(path)
     check_file_system(path)
     check_owner(path)
-    lock = os.open(f"{path}.lane", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    if os.path.lexists(path):
+        _identify(path)
+        return False
+    lock = os.open(f"{path}.making", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if os.path.lexists(path):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any
 
 from turnctl.records.changes import Note, Row
@@ -81,6 +82,7 @@ def _plan(of: type[Any]) -> list[list[int]]:
 
 
 _PLANS = {kind: _plan(of) for kind, of in KINDS.items()}
+_READ = {kind: attrgetter(*_FIELDS[of]) for kind, of in KINDS.items()}
 
 
 def fields_of(kind: str) -> tuple[str, ...]:
@@ -100,22 +102,21 @@ def key_of(row: Row) -> tuple[str, ...]:
 
 def values_of(row: Row) -> list[Any]:
     """Its values in the order of ``fields_of``: text, whole numbers, floats for times, None."""
-    found = []
-    for name in _FIELDS[type(row)]:
-        value = getattr(row, name)
-        if type(value) is bool:
-            value = int(value)
-        elif type(value) is Holder:
-            value = json.dumps([getattr(value, one) for one in _HOLDER])
-        found.append(value)
+    kind = _NAMES[type(row)]
+    found: list[Any] = list(_READ[kind](row))
+    truths, holders = _PLANS[kind]
+    for at in truths:
+        found[at] = int(found[at])
+    for at in holders:
+        found[at] = json.dumps([getattr(found[at], one) for one in _HOLDER])
     return found
 
 
 def make(kind: str, values: Any) -> Any:
     """The row of these values."""
     given = list(values)
-    bools, holders = _PLANS[kind]
-    for at in bools:
+    truths, holders = _PLANS[kind]
+    for at in truths:
         given[at] = bool(given[at])
     for at in holders:
         given[at] = Holder(*json.loads(given[at]))
