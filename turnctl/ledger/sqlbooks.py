@@ -102,10 +102,10 @@ class SqlBooks:
 
     def last_seq(self, tenant: str, task_id: str) -> int:
         sql = (
-            "SELECT max(ifnull((SELECT max(seq) FROM task WHERE tenant = ?1 AND task_id = ?2), 0), "
-            "ifnull((SELECT max(seq) FROM tombstone WHERE tenant = ?1 AND task_id = ?2), 0))"
+            "SELECT max(ifnull((SELECT max(seq) FROM task WHERE tenant = ? AND task_id = ?), 0), "
+            "ifnull((SELECT max(seq) FROM tombstone WHERE tenant = ? AND task_id = ?), 0))"
         )
-        return int(self._one(sql, tenant, task_id)[0])
+        return int(self._one(sql, tenant, task_id, tenant, task_id)[0])
 
     def task(self, inc: str) -> Task | None:
         found: Task | None = self._get("task", "inc = ?", inc)
@@ -171,8 +171,8 @@ class SqlBooks:
     def incarnations(self, *, tenant: str | None = None, is_open: bool | None = None) -> Iterable[Task]:
         over = "state IN ('completed', 'failed', 'cancelled_settled')"
         wanted = {None: "1", True: f"NOT {over}", False: over}[is_open]
-        sql = f"{_SELECT['task']} WHERE {wanted} AND (?1 IS NULL OR tenant = ?1) ORDER BY pos"
-        for row in self._connection.execute(sql, (tenant,)):
+        sql = f"{_SELECT['task']} WHERE {wanted} AND (? IS NULL OR tenant = ?) ORDER BY pos"
+        for row in self._connection.execute(sql, (tenant, tenant)):
             yield _made("task", row)
 
     # -- writing ----------------------------------------------------------------------------------------------
