@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from standins import Thing, own
 
 import turnctl
 from turnctl.ledger import dealings
@@ -121,10 +122,13 @@ def test_end_reads_the_store_first(ledger: turnctl.Ledger, monkeypatch: pytest.M
     """A body that returns although its task was cancelled, unheard, ends cancelled; both authorities say so."""
     monkeypatch.setattr(type(ledger.store), "watch", lambda *_: lambda: None)
     task = ledger.submit("acme", "job")
+    called = []
     with turnctl.turn(task=task) as turn:
+        turn.on_cancel(lambda: called.append(1))
         ledger.cancel(task, by="alice")
 
     assert ("cancelled", True, "cancelled_settled") == (turn.outcome, turn.event.is_set(), task.state)
+    assert [1] == called
 
 
 def test_token_is_overruled_by_the_store(ledger: turnctl.Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,3 +331,17 @@ def test_cancelled_parent_registers_no_child(ledger: turnctl.Ledger, monkeypatch
             ran.append(1)
 
     assert ([], (), "cancelled") == (ran, ledger.report(task).children, inner.outcome)
+
+
+def test_what_cannot_be_ended_keeps_the_task_draining(ledger: turnctl.Ledger) -> None:
+    """Where something of the turn lives on nobody calls the task settled, nor its worker through (R23)."""
+    task = ledger.submit("acme", "job")
+    thing = Thing("slow", ends="never")
+    with turnctl.turn(task=task, grace=0) as turn:
+        own(turn, thing)
+        ledger.cancel(task, by="alice")
+    report = ledger.report(task)
+    thing.finish()
+
+    assert ("draining", "unproven") == (report.state, report.task.execution)
+    assert ("the worker cannot be proven to be through",) == report.missing

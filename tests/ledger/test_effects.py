@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,35 @@ def test_unknown_is_no_leave_to_try_again(make) -> None:
         with turn.effect("mail.send", key="m1"):
             pass
         with pytest.raises(turnctl.LedgerRefused) as caught, turn.effect("mail.send", key="m1"):
+            pytest.fail("it ran")
+
+    assert "unresolved" == caught.value.code
+
+
+def test_receiver_that_takes_an_id_once_is_tried_again(make) -> None:
+    """Where the adapter says so, an unknown one is entered again under its own id."""
+    adapter = http_adapter("pay")
+    with make() as turn:
+        with turn.effect("pay", key="1", adapter=adapter) as first:
+            pass
+        with turn.effect("pay", key="1", adapter=adapter) as again:
+            again.complete("paid")
+
+    assert first.effect_id == again.effect_id
+    assert ["completed"] == [one.disposition for one in turn.report.effects]
+
+
+@pytest.mark.parametrize("why", ["horizon", "another adapter", "no adapter"])
+def test_other_receivers_are_not_tried_again(make, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past its horizon a key is forgotten, and another receiver never knew it."""
+    second = {"another adapter": http_adapter("other"), "no adapter": None}.get(why, http_adapter("pay"))
+    with make() as turn:
+        with turn.effect("pay", key="1", adapter=http_adapter("pay")):
+            pass
+        if why == "horizon":
+            now = time.time()
+            monkeypatch.setattr("turnctl.ledger.acting.wall", lambda: now + 25 * 3600)
+        with pytest.raises(turnctl.LedgerRefused) as caught, turn.effect("pay", key="1", adapter=second):
             pytest.fail("it ran")
 
     assert "unresolved" == caught.value.code

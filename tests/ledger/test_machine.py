@@ -141,6 +141,14 @@ class Ledger(RuleBasedStateMachine):
             told = self.deal(dealings.claim, AUTHORITIES[by], name, gen, "w")
             self.agree(self.world.claim(name, gen, by), told)
 
+    @rule(which=WHICH, age=AGE, by=st.sampled_from(["worker", "worker", "reconciler"]))
+    def claim_again(self, which: int, age: int, by: str) -> None:
+        name = self.name(which)
+        if name is not None:
+            gen = self.world.tasks[self.world.effects[name]["inc"]]["gen"] - age
+            told = self.deal(dealings.claim_again, AUTHORITIES[by], name, gen, "w", why="the receiver takes it once")
+            self.agree(self.world.claim_again(name, gen, by), told)
+
     @rule(which=WHICH, age=AGE, by=st.sampled_from(["worker", "canceller"]))
     def suppress(self, which: int, age: int, by: str) -> None:
         name = self.name(which)

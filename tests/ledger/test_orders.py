@@ -275,6 +275,17 @@ def test_take_over_of_a_claimed_effect_leaves_it_unknown() -> None:
     assert ("unknown", "unresolved") == (desk.effect("e1").disposition, again.code)
 
 
+def test_who_drained_says_nothing_of_the_one_before() -> None:
+    """A worker that was fenced stays fenced, not observed to have stopped, when the one that drained has left."""
+    desk = Desk()
+    desk.deal(dealings.own, WORKER, OwnedActivity("i1", "a1", "process", "make", 1), 1)
+    desk.cancel()
+    desk.deal(dealings.take_lease, SECOND, "i1", OTHER, force=True)
+    desk.give_back(by=SECOND, gen=2)
+
+    assert "fenced" == desk.task().execution
+
+
 def test_worker_that_cannot_be_proven_gone_stays_visible() -> None:
     """The task stays draining until there is an observation, and says why."""
     desk = Desk()
@@ -371,6 +382,19 @@ def test_not_there_yet_is_no_evidence(said: str) -> None:
     late = desk.close("e1", said, by=RECONCILER, gen=None)
 
     assert ("in_flight", said) == (early.code, late.disposition)
+
+
+def test_nothing_is_tried_again_after_the_cutoff() -> None:
+    """An unknown one is claimed again while the task runs, and never after an acceptance."""
+    desk = Desk()
+    desk.claimed()
+    desk.close("e1", "unknown")
+    again = desk.deal(dealings.claim_again, WORKER, "e1", 1, "w1", why="it is taken once")
+    desk.close("e1", "unknown")
+    desk.cancel()
+    late = desk.deal(dealings.claim_again, WORKER, "e1", 1, "w1", why="it is taken once")
+
+    assert ("claimed", "pending", "cancelled") == (again.phase, again.disposition, late.code)
 
 
 def test_canceller_says_nothing_of_effects() -> None:

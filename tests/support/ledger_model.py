@@ -259,6 +259,17 @@ class World:
         effect.update(phase="claimed", gen=gen, late=bool(task["cr"]) and not effect["makes_good"])
         return "ok"
 
+    def claim_again(self, name: str, gen: int, authority: str) -> str:
+        effect = self.effects[name]
+        if authority != "worker":
+            return "not_authorised"
+        code = self.may_begin(effect["inc"], gen)
+        if code == "ok" and (effect["what"] != "unknown" or effect["by"] or effect["makes_good"]):
+            code = "closed"
+        if code == "ok":
+            effect.update(phase="claimed", what="pending", gen=gen)
+        return code
+
     def suppress(self, name: str, gen: int | None, authority: str) -> str:
         effect = self.effects[name]
         if effect["phase"] == "suppressed":

@@ -13,6 +13,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from turnctl.clock import wall
 from turnctl.errors import LedgerRefused, TurnOver
 from turnctl.ledger import dealings
 from turnctl.ledger.adapters import PLAIN, Adapter, Answer
@@ -93,7 +94,9 @@ class TurnEffect(SentEffect):
             admitted: Effect | Refusal | None = row
             if admitted is None:
                 admitted = dealings.admit(books, by, self._wanted, of.gen, self._payload)
-            if claims and isinstance(admitted, Effect):
+            if claims and isinstance(admitted, Refusal) and (why := self._may_send_again(admitted)):
+                admitted = dealings.claim_again(books, by, admitted.row.effect_id, of.gen, by.actor, why=why)  # type: ignore[union-attr]
+            elif claims and isinstance(admitted, Effect):
                 admitted = dealings.claim(books, by, admitted.effect_id, of.gen, by.actor)
             if isinstance(admitted, Effect) and (of.turn.token.cancelled or of.turn.token.retired):
                 raise _Halted  # what was accepted here before this line stops it; what comes later finds it done (X1)
@@ -112,6 +115,18 @@ class TurnEffect(SentEffect):
             self._is_listed = True
             of.handles.append(self)
         return found
+
+    def _may_send_again(self, refusal: Refusal) -> str | None:
+        """How it is known that the receiver takes it once, where an unknown one stands in the way; else None."""
+        found, adapter = refusal.row, self._adapter
+        if refusal.code != "unresolved" or not isinstance(found, Effect) or not adapter.is_idempotent:
+            return None
+        if found.adapter != adapter.name or found.closed_by is not None:
+            return None
+        horizon = adapter.key_horizon_s
+        if horizon is not None and wall() - found.at >= horizon:
+            return None
+        return f"{adapter.name} takes an id once{'' if horizon is None else f' within {horizon:g} s'}"
 
     def _refuse_promise(self) -> None:
         """Refuse what cannot keep the promise of the task."""

@@ -33,7 +33,8 @@ class Adapter:
     ``handler_stopped`` (the code that served it has stopped), ``provider_confirmed`` (it was cancelled before it took
     place). ``lookup`` and ``cancel`` take the effect, ask under its ``effect_id`` and give an ``Answer``, or None where
     that cannot be told; they may block, and run without any lock. ``is_idempotent`` says that the receiver takes the
-    same effect id once however often it comes, within ``key_horizon`` (seconds or "24h").
+    same effect id once however often it comes, within ``key_horizon`` (seconds or "24h"; None where it forgets none):
+    only then is an effect whose outcome is unknown sent again, under its own id, while its task runs.
     """
 
     __slots__ = ("cancel", "evidence", "is_idempotent", "key_horizon_s", "lookup", "name")
@@ -57,7 +58,7 @@ class Adapter:
         self.name = name
         self.evidence: Evidence = evidence
         self.is_idempotent = is_idempotent
-        #: seconds for which the receiver knows a key; None where it does not tell, or forgets none
+        #: seconds for which the receiver knows a key; None where it forgets none
         self.key_horizon_s = parse_duration(key_horizon, what="key_horizon", none=True)
         self.lookup = lookup
         self.cancel = cancel

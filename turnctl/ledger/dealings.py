@@ -39,6 +39,7 @@ __all__ = [
     "cannot_prove",
     "child_became",
     "claim",
+    "claim_again",
     "close",
     "close_unknown",
     "compensate",
@@ -226,6 +227,17 @@ def _with_effect(
 def claim(books: Books, by: By, effect_id: str, gen: int, claimant: str) -> Effect | Refusal:
     found: Effect | Refusal = _with_effect(
         books, effect_id, by, lambda view, effect: gate.claim(view, effect, gen, claimant, by), at_gate=True
+    )
+    return found
+
+
+def claim_again(books: Books, by: By, effect_id: str, gen: int, claimant: str, *, why: str) -> Effect | Refusal:
+    found: Effect | Refusal = _with_effect(
+        books,
+        effect_id,
+        by,
+        lambda view, effect: gate.claim_again(view, effect, gen, claimant, by, why=why),
+        at_gate=True,
     )
     return found
 

@@ -34,11 +34,12 @@ class EffectingTurn(TurnCore):
     ) -> TurnEffect:
         """Something that gets out and cannot be taken back by stopping; enter it with ``with`` and send it in the body.
 
-        ``kind`` says what it is ("mail.send"), ``key`` is your own name for this one intent: with the same two, one
+        ``kind`` says what it is ("mail.send"), ``key`` is your own name for this one intent. With the same two, one
         that is completed raises ``EffectCompleted`` with its receipt, and one whose outcome is unknown
-        ``LedgerRefused``; neither is sent again. Entering admits and claims it, unless the turn or its task was stopped
-        (``CancelledError``). In the body call ``complete``, ``reject`` or ``provider_cancelled`` with the receiver's
-        receipt; a body that is left without one leaves ``unknown``, which is in the report.
+        ``LedgerRefused``; neither is sent again, but for an unknown one whose ``adapter`` says that the receiver takes
+        an id once: that is entered anew under its own id. Entering admits and claims it, unless the turn or its task
+        was stopped (``CancelledError``). In the body call ``complete``, ``reject`` or ``provider_cancelled`` with the
+        receiver's receipt; a body that is left without one leaves ``unknown``, which is in the report.
 
         Without a task the same gate runs in memory, and the report says that it is not durable. Raises ``TurnOver``
         once the outcome has been decided. This call neither blocks nor is a checkpoint; entering is both.

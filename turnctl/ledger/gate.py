@@ -12,6 +12,7 @@ Invariants
   E5  A worker writes a disposition only while its generation is the present one; who reconciles only by evidence, and
       admits and sends nothing. A cancellation is no authority over what became of an effect.
   E6  An attempt that only drains sends nothing, whatever the policy.
+  E7  What is unknown is sent again under its own id only, for a running task, to a receiver that takes an id once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from turnctl.ledger.model import and_advance, closed_to, refuse
 from turnctl.records.changes import By, Change, Incarnation, Note, Refusal, evolve
 from turnctl.records.effects import DEFINITIVE, Disposition, Effect, Receipt
 
-__all__ = ["admit", "claim", "close", "close_unknown", "compensate", "suppress"]
+__all__ = ["admit", "claim", "claim_again", "close", "close_unknown", "compensate", "suppress"]
 
 #: whose word on what became of an effect is heard
 _TELLERS = frozenset({"worker", "reconciler", "operator", "compensator", "system"})
@@ -114,6 +115,22 @@ def claim(view: Incarnation, effect: Effect, gen: int, claimant: str, by: By) ->
     after = view.cr is not None and effect.compensates is None
     taken = evolve(effect, phase="claimed", gen=gen, claim=claimant, after_cutoff=after)
     return Change((Note(task.inc, "effect.claimed", effect.effect_id, taken),), taken)
+
+
+def claim_again(view: Incarnation, effect: Effect, gen: int, claimant: str, by: By, *, why: str) -> Change:
+    """Claim an unknown one for another try under its own id, which the receiver takes once: ``why`` says how that is
+    known. Only for a running task: after the cut-off nothing is sent that may have been sent before."""
+    task = view.task
+    refusal = _no_worker(by)
+    if refusal is None:
+        refusal = closed_to(view, gen, f"effect {effect.kind}")
+    if refusal is None and (effect.disposition != "unknown" or effect.closed_by is not None or effect.compensates):
+        text = f"effect {effect.effect_id} is {effect.disposition}: only an unknown one is tried again under its id"
+        refusal = Refusal("closed", text, row=effect)
+    if refusal is not None:
+        return refuse(task.inc, "claim.rejected", refusal, by)
+    taken = evolve(effect, phase="claimed", disposition="pending", gen=gen, claim=claimant)
+    return Change((Note(task.inc, "effect.claimed_again", effect.effect_id, taken, {"why": why}),), taken)
 
 
 def suppress(view: Incarnation, effect: Effect, by: By, *, why: str, gen: int | None = None) -> Change:

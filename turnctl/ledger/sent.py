@@ -3,7 +3,8 @@
 Invariants
   X2  Leaving the body leaves a disposition: the one that was told with a receipt, else ``unknown``. An exception is no
       evidence that nothing got out.
-  X3  Nothing is sent by this file, and nothing is sent again: not what is completed, nor what is unknown.
+  X3  Nothing is sent by this file, and nothing is sent again: not what is completed, nor what is unknown, but for a
+      receiver that takes an id once (``Adapter.is_idempotent``), under that id, while the task runs.
 
 Blocks for one transaction at each step. Telling what became of it is no checkpoint.
 """
