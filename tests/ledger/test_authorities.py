@@ -254,7 +254,7 @@ def test_store_that_fails_at_the_end_is_told_and_raised(
         monkeypatch.setattr(type(ledger.store), "transact", fails)
 
     assert turn.is_over
-    assert "could not be told" in turn.report.notes[0]
+    assert "could not be asked or told" in turn.report.notes[0]
     assert "running" == task.state
 
 
@@ -345,3 +345,51 @@ def test_what_cannot_be_ended_keeps_the_task_draining(ledger: turnctl.Ledger) ->
 
     assert ("draining", "unproven") == (report.state, report.task.execution)
     assert ("the worker cannot be proven to be through",) == report.missing
+
+
+def test_turn_hears_the_cancellation_of_a_parent_task(ledger: turnctl.Ledger) -> None:
+    """A child that another turn works on is told at once when its parent is cancelled."""
+    task = ledger.submit("acme", "job")
+    begun, causes = threading.Event(), []
+
+    def work() -> None:
+        with turnctl.turn(task=child) as turn:
+            begun.set()
+            turn.sleep(30)
+        causes.append((turn.cause, turn.report.stop.by))
+
+    with turnctl.turn(task=task) as outer:
+        child = ledger.submit("acme", "part", parent=outer)
+        worker = threading.Thread(target=work)
+        worker.start()
+        begun.wait(5)
+        ledger.cancel(task, by="alice")
+        worker.join(10)
+
+    assert [("parent", "alice")] == causes
+    assert ("cancelled_settled", "cancelled_settled") == (task.state, child.state)
+
+
+def test_completion_reaches_below_a_settled_child(ledger: turnctl.Ledger) -> None:
+    """What runs on below a child that was cancelled by itself ends with the parent's turn too."""
+    task = ledger.submit("acme", "job")
+    with turnctl.turn(task=task) as outer:
+        child = ledger.submit("acme", "part", parent=outer)
+        with turnctl.turn(task=child, inherit=False) as inner:
+            below = ledger.submit("acme", "part of it", parent=inner)
+            ledger.cancel(child, by="alice", scope="self")
+
+    assert ("completed", "cancelled_settled", "cancelled_settled") == (task.state, child.state, below.state)
+
+
+def test_store_that_cannot_be_read_is_in_the_report(ledger: turnctl.Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bell that cannot be followed is no end of the store's thread: the report says so, and the end tries again."""
+    task = ledger.submit("acme", "job")
+    with turnctl.turn(task=task) as turn:
+        with monkeypatch.context() as patch:
+            patch.setattr(type(ledger.store), "read", lambda *_: 1 / 0)
+            turn._ruling._rung()
+        noted = list(turn.report.notes)
+
+    assert ["ZeroDivisionError" in note for note in noted] == [True]
+    assert "completed" == task.state

@@ -192,6 +192,17 @@ def test_detached_child_runs_on() -> None:
     assert ("running", "cancelled_settled") == (desk.state("i2"), desk.state())
 
 
+def test_child_that_never_started_is_not_detached() -> None:
+    """What was closed as never started stays so, whoever is said to own it."""
+    desk = Desk()
+    desk.deal(dealings.register_child, WORKER, "i1", 1, "i2", "child")
+    desk.deal(dealings.child_became, WORKER, "i1", "i2", "never_started")
+    desk.deal(dealings.detach, WORKER, "i1", 1, "i2", "nightly", "runs on")
+    view = desk.store.read(lambda books: books.incarnation("i1"))
+
+    assert ["never_started"] == [child.status for child, _ in view.children]
+
+
 # -- acceptances ----------------------------------------------------------------
 
 

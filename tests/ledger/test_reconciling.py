@@ -77,7 +77,15 @@ def test_reconciler_of_another_tenant_asks_nothing(ledger: turnctl.Ledger) -> No
     unknown(ledger)
 
     assert [] == ledger.reconcile({"mail.send": lambda _: pytest.fail("asked")}, tenant="globex")
-    assert [] == ledger.reconcile({"mail.send": lambda _: pytest.fail("asked")})
+
+
+def test_reconciler_of_the_host_asks_for_all(ledger: turnctl.Ledger) -> None:
+    """Without a tenant it is asked on behalf of each task's own, and the host may refuse that too."""
+    unknown(ledger)
+    refusing = turnctl.Ledger(ledger.store, authorise=lambda request: request.action != "reconcile")
+
+    assert [] == refusing.reconcile({"mail.send": lambda _: pytest.fail("asked")})
+    assert 1 == len(ledger.reconcile({"mail.send": lambda _: None}))
 
 
 def test_claim_of_a_dead_worker_is_found(ledger: turnctl.Ledger) -> None:

@@ -358,7 +358,7 @@ class World:
         code = self.may_begin(inc, gen)
         if code == "ok":
             self.tell(inc, ref, "stopped")
-            if ref in self.below(inc) and self.tasks[ref]["parent"] == inc:
+            if ref in self.below(inc) and self.tasks[ref]["parent"] == inc and not self.tasks[ref]["unborn"]:
                 self.tasks[ref]["detached"] = True
         return code
 

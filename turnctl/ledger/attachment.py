@@ -21,6 +21,7 @@ from turnctl.clock import wall
 from turnctl.errors import EffectCompleted, LedgerRefused
 from turnctl.ledger import dealings
 from turnctl.ledger.identity import proof_of_death, this_process
+from turnctl.ledger.moves import whole
 from turnctl.ledger.names import new_id
 from turnctl.records.changes import By, Refusal
 from turnctl.records.effects import EffectRecord
@@ -93,7 +94,7 @@ class Attachment:
     # -- begin ----------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        self._unwatch = self.store.watch(self.inc, self.heard)  # W1
+        self._unwatch = self.store.watch(self.inc, self._rung)  # W1
         try:
             self._take()
         except BaseException:
@@ -166,6 +167,10 @@ class Attachment:
             self.turn.cancel(cr.reason, by=cr.requester, cause=_cause_of(cr), level=_level_of(cr))
         return True
 
+    def _rung(self) -> None:
+        if not self.turn.is_over:
+            self._quietly(self.heard)  # on a thread of the store, which has others to tell
+
     def _tell(self) -> None:
         """Tell the store of a stop that it may not know (W3), and that this worker begins nothing more."""
         stop = first = self.turn.token.record
@@ -211,7 +216,7 @@ class Attachment:
         by = self.by
 
         def complete(books: Books) -> Task | Refusal:
-            view = books.incarnation(self.inc)
+            view = whole(books, self.inc)
             for child, its in () if view is None else view.children:
                 if its.is_running and child.status != "detached" and view is not None and view.task.is_running:
                     dealings.cancel(books, by, its.inc, lambda: new_id("cr"), reason="its parent has ended")
@@ -265,7 +270,7 @@ class Attachment:
         try:
             fn()
         except Exception as error:  # noqa: BLE001 - whatever the store raises, the turn has to come to its end
-            text = f"the ledger could not be told of this turn: {type(error).__name__}: {error}"
+            text = f"the ledger could not be asked or told: {type(error).__name__}: {error}"
             if text not in self.turn.notes:
                 self.turn.notes.append(text)
             log.warning("ledger.untold", turn=self.turn.turn_id, task=self.task_id, error=str(error))

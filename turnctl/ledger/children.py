@@ -179,6 +179,6 @@ def detach(view: Incarnation, ref: str, owner: str, contract: str, gen: int, by:
         gone = evolve(found, stopped=True, detail=f"detached to {owner}")
         notes.append(Note(task.inc, "activity.detached", ref, gone))
     child = next((one for one, _ in view.children if one.child_inc == ref), None)
-    if child is not None:
+    if child is not None and child.status in ("registered", "started"):  # one that has ended stays what it is (C5)
         notes.append(Note(task.inc, "child.detached", ref, evolve(child, status="detached")))
     return Change(tuple(notes), row)

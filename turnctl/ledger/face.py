@@ -264,7 +264,8 @@ class Ledger:
 
         ``probes`` are adapters with a ``lookup``, or functions by the name of the adapter or the kind of effect. First
         workers that are proven dead are noted as gone. Nothing is sent, admitted or reopened: a probe that cannot tell
-        leaves ``unknown``, and the answer says who should look. ``tenant`` limits it. Blocks for the probes, which run
+        leaves ``unknown``, and the answer says who should look. ``tenant`` limits it to one; without, it is asked on
+        behalf of each task's own, as far as ``authorise`` grants it. Blocks for the probes, which run
         without a lock, and for the store. A checkpoint before each probe.
         """
         from turnctl.ledger.reconciling import reconcile

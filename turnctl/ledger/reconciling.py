@@ -66,7 +66,8 @@ def reconcile(
     found: list[Reconciled] = []
     for effect in store.read(lambda books: _unknown(books, tenant)):
         probe = asked.get(effect.adapter or "") or asked.get(effect.kind)
-        if isinstance(ledger._allowed("reconcile", effect.inc, by, tenant), Refusal):
+        on_behalf = tenant or store.read(lambda books, inc=effect.inc: _tenant_of(books, inc))  # type: ignore[misc]
+        if isinstance(ledger._allowed("reconcile", effect.inc, by, on_behalf), Refusal):
             continue
         check()
         found.append(_ask(store, effect, probe, By(by, "reconciler", wall())))
@@ -83,6 +84,11 @@ def _by_name(probes: Mapping[str, Asked] | Iterable[Adapter]) -> dict[str, Asked
         if adapter.lookup is not None:
             found[adapter.name] = adapter.lookup
     return found
+
+
+def _tenant_of(books: Books, inc: str) -> str | None:
+    task = books.task(inc)
+    return None if task is None else task.tenant
 
 
 def _unknown(books: Books, tenant: str | None) -> list[Effect]:
