@@ -21,6 +21,7 @@ from turnctl.errors import (
     StoreFull,
     StoreLost,
     StoreRefused,
+    StoreUnsafe,
     TurnctlError,
 )
 from turnctl.ledger import dealings
@@ -310,6 +311,27 @@ def test_full_disk_is_told_and_takes_nothing_away(tiny: Path) -> None:
 
     assert admitted == kept
     assert () == findings
+
+
+def test_file_system_that_became_read_only_is_told(tiny: Path) -> None:
+    """Neither opening nor making ends in the system's own error, and nothing changes."""
+    place = tiny / "ledger.db"
+    init(place)
+    store = open_sqlite(place)
+    Desk(store)
+    store.close()
+    before = place.read_bytes()
+    subprocess.run(["mount", "-o", "remount,ro", tiny], check=True)
+    try:
+        with pytest.raises(StoreUnsafe, match="owner and mode"):
+            open_sqlite(place)
+        with pytest.raises(StoreUnsafe, match="owner and mode"):
+            init(tiny / "another.db")
+    finally:
+        subprocess.run(["mount", "-o", "remount,rw", tiny], check=True)
+
+    assert before == place.read_bytes()
+    assert verify(place)
 
 
 def test_cancellation_is_written_once_for_many(store: SqliteStore) -> None:

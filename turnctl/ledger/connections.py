@@ -42,6 +42,7 @@ def connect(path: str, mode: str, busy_s: float) -> sqlite3.Connection:
             connection.execute(f"PRAGMA {pragma}")
         if mode == "rw":
             connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("PRAGMA wal_autocheckpoint=4000")  # some hundred commits, each of nine pages
             connection.execute("PRAGMA foreign_keys=ON")
             if sys.platform == "darwin":  # where fsync alone does not reach the disk
                 connection.execute("PRAGMA fullfsync=ON")

@@ -38,7 +38,7 @@ from turnctl.ledger import schema
 from turnctl.ledger.connections import connect
 from turnctl.ledger.highwater import HighWater, read_marks
 from turnctl.ledger.places import check_file_system, check_owner, made_folder
-from turnctl.ledger.refusals import FAULTS, SALVAGE, told
+from turnctl.ledger.refusals import FAULTS, SALVAGE, system_told, told
 from turnctl.ledger.sqlbooks import marks_of
 from turnctl.ledger.sqlite import BUSY_S, SqliteStore
 from turnctl.ledger.users import Users
@@ -81,6 +81,12 @@ def init(path: str | PathLike[str]) -> bool:
     if os.path.lexists(path):
         _identify(path)
         return False
+    with system_told(path, "making"):
+        return _make_alone(path)
+
+
+def _make_alone(path: str) -> bool:
+    """Make it while no other process does."""
     lock = os.open(f"{path}.making", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -150,6 +156,11 @@ def open_sqlite(path: str | PathLike[str], *, busy_s: float = BUSY_S) -> SqliteS
     ``busy_s`` is how long a transaction waits for others before it says which process it waits for. Blocks.
     """
     path, meta = identify(path)
+    with system_told(path, "opening"):
+        return _open(path, meta, busy_s)
+
+
+def _open(path: str, meta: Meta, busy_s: float) -> SqliteStore:
     users = Users(path)
     try:
         alone = users.are_none()
@@ -171,7 +182,7 @@ def take_as_it_is(path: str | PathLike[str]) -> None:
     For a ledger that was refused with ``StoreLost``, after a backup was put in its place. It gets a new epoch. Blocks.
     """
     path, _ = identify(path)
-    with closing(Users(path)) as users:
+    with system_told(path, "opening"), closing(Users(path)) as users:
         if not users.are_none():
             raise StoreBusy(f"{path} is in use; end the programs that have it open first", path=path)
         meta = _identify(path, sound=True)

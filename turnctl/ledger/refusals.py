@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from turnctl.errors import (
     BadArgument,
@@ -15,7 +18,7 @@ from turnctl.errors import (
     StoreUnsafe,
 )
 
-__all__ = ["FAULTS", "SALVAGE", "told", "unkept_text"]
+__all__ = ["FAULTS", "SALVAGE", "system_told", "told", "unkept_text"]
 
 #: what SQLite, by way of Python, makes of a file that cannot be read: also of text that is none, in its own messages
 FAULTS: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
@@ -56,6 +59,19 @@ def told(error: Exception, path: str, doing: str) -> StoreError:
             f"{said}; nothing of it was written: this is a fault of who asked, or of turnctl", path=path
         )
     return StoreError(f"{said}; nothing of it was written", path=path)
+
+
+@contextmanager
+def system_told(path: str, doing: str) -> Iterator[None]:
+    """Have what the system refuses in the block be told as an error of ours."""
+    try:
+        yield
+    except OSError as error:
+        said = f"{doing} {path} failed ({error})"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull(f"{said}; free some space there and try again", path=path) from error
+        text = f"{said}; the folder and what is in it must be writable for this user: look at their owner and mode"
+        raise StoreUnsafe(text, path=path) from error
 
 
 def unkept_text(error: Exception) -> BadArgument:
