@@ -14,7 +14,7 @@ from desk import CANCELLER, Desk
 from stores import admit, finish, kill, line, program
 
 from turnctl.errors import StoreBusy
-from turnctl.ledger import dealings
+from turnctl.ledger import dealings, sqlite
 from turnctl.ledger.opening import init, open_sqlite
 from turnctl.ledger.sqlite import SqliteStore
 
@@ -63,6 +63,7 @@ def cancelled(store: SqliteStore, inc: str) -> float:
     return 1000 * (time.perf_counter() - began)
 
 
+@pytest.mark.slow
 def test_cancellation_beside_eight_committers(tmp_path: Path) -> None:
     """It is accepted in time (ten times 50 floors + 40 ms), and no committer has less than a third of its share."""
     folder = tmp_path / "own"
@@ -179,8 +180,9 @@ def test_other_program_that_holds_the_file_is_named(place: Path) -> None:
     assert process.pid == error.value.holder
 
 
-def test_close_does_not_wait_for_a_stopped_process(place: Path) -> None:
+def test_close_does_not_wait_for_a_stopped_process(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that stands in the queue behind it ends by itself when it is through."""
+    monkeypatch.setattr(sqlite, "_CLOSE_S", 0.2)
     store = open_sqlite(place, busy_s=0.2)
     Desk(store)
     stuck = program(STUCK, place)

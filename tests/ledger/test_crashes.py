@@ -122,6 +122,7 @@ def crashes(place: Path, rounds: int, seed: int) -> None:
     assert verify(place)
 
 
+@pytest.mark.slow
 def test_nothing_that_was_told_is_lost(place: Path, desk: Desk) -> None:
     """Four processes that write are killed at once: each effect that one was told of is there, the logs verify."""
     crashes(place, 1, seed=1)

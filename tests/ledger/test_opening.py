@@ -381,14 +381,14 @@ def test_many_make_one_ledger(quick: Path) -> None:
         say(int(made), store.authority)
         store.close()
     """
-    crew = [program(code, quick / "ledger.db") for _ in range(3)]
+    crew = [program(code, quick / "ledger.db") for _ in range(2)]
     for process in crew:
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
     said = [finish(process).split() for process in crew]
 
-    assert ["0", "0", "1"] == sorted(made for made, _ in said)
+    assert ["0", "1"] == sorted(made for made, _ in said)
     assert 1 == len({authority for _, authority in said})
 
 

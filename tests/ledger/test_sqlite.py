@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import os
+import signal
 import sqlite3
 import subprocess
 import threading
@@ -120,7 +120,7 @@ def test_interrupted_wait_withdraws_the_request(store: SqliteStore) -> None:
         first = threading.Thread(target=lambda: admit(store, "first"))
         first.start()
         assert held.reached.wait(5)
-        timer = threading.Timer(0.1, _thread.interrupt_main)
+        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         with pytest.raises(KeyboardInterrupt):
             admit(store, "second")
