@@ -78,10 +78,10 @@ class TaskReport:
                 execution = "stopping"
         elif task.is_running and task.execution == "idle" and self.effects_unresolved:
             execution = "lost"
-        elif task.state == "draining":
-            execution = "stopping"
         elif task.state in ("cancelled_settled", "stopped_unresolved"):
             outcome, execution = "cancelled", "ended"
+        elif self.cancellation is not None and task.state != "cancel_requested":
+            execution = "stopping"
         unresolved = self.effects_unresolved > 0 or task.state == "stopped_unresolved"
         return state_word(
             stop=self.cancellation is not None, outcome=outcome, execution=execution, unresolved=unresolved
