@@ -73,6 +73,7 @@ class Attachment:
         #: what the task promises; it never changes
         self.promise: PromiseLevel = "no-new-actions"
         self.handles: list[TurnEffect] = []
+        self._name = f"turn {turn.turn_id} of process {os.getpid()}"
         self._force = force
         self._parent = parent
         self._is_private = is_private  # of this turn alone: nobody else cancels there
@@ -84,7 +85,7 @@ class Attachment:
 
     @property
     def by(self) -> By:
-        return By(f"turn {self.turn.turn_id} of process {os.getpid()}", "worker", wall())
+        return By(self._name, "worker", wall())
 
     def deal(self, fn: Callable[..., R], *args: Any, point: str = "store", urgent: bool = False, **more: Any) -> R:
         """One dealing in one transaction, by this worker."""
