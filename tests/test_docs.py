@@ -56,3 +56,41 @@ def test_examples_of_the_waiting_page_run(capsys: pytest.CaptureFixture[str]) ->
     assert ("done", "answer") == (scope["said"], scope["answer"])
     assert "a\nb\n" in shown
     assert "NEEDLE" in shown
+
+
+def test_examples_of_the_ledger_page_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each block of code on the page runs as it stands, one after the other, with a receiver that is played."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/ledger.md").read_text(encoding="utf-8"), re.DOTALL)
+    journal: dict[str, str] = {}
+
+    def send(line: str, effect_id: str) -> str:
+        journal[effect_id] = line
+        return "250 ok"
+
+    with turnctl.open_ledger() as ledger:
+        task = ledger.submit("acme", "report-43")
+        with turnctl.turn(task=task) as turn, turn.effect("mail.send", key="lost", payload="c") as sent:
+            send("c", sent.effect_id)
+            turn.cancel(cause="shutdown")
+    scope = {"lines": ["a", "b"], "send": send}
+    for n, block in enumerate(blocks):
+        if n == 2:
+            scope["look_up"] = lambda effect_id: turnctl.ledger.Answer("completed", journal[effect_id])
+        exec(compile(block, "docs/ledger.md", "exec"), scope)
+    shown = capsys.readouterr().out
+
+    assert 3 == len(journal)
+    assert "completed; 2 effects already happened: mail.send 'line-0', mail.send 'line-1'" in shown
+    assert "cancelled - stopped, effects unresolved; stop requested by alice (wrong list)" in shown
+    assert "lost completed None" in shown
+
+
+def test_examples_of_the_store_page_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The block of code on the page runs as it stands."""
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/store.md").read_text(encoding="utf-8"), re.DOTALL)
+    exec(compile(block, "docs/store.md", "exec"), {"path": tmp_path / "own" / "ledger.sqlite3"})
+
+    assert "sound\n" == capsys.readouterr().out

@@ -39,7 +39,7 @@ LOWER = {
     "waiting": SIGNAL,
     "signals": SIGNAL,
     "processes": ABOVE_SIGNAL,
-    "ledger": ABOVE_SIGNAL,
+    "ledger": ABOVE_SIGNAL | {"_version"},
     "agent": WORK,
     "report": WORK | {"agent"},
     "turns": TOLD,

@@ -16,10 +16,23 @@ __all__ = [
     "ClientChanged",
     "CommandError",
     "ContainmentUnavailable",
+    "EffectCompleted",
     "EventMisuse",
     "ExecutorClosed",
+    "LedgerRefused",
     "SessionBusy",
     "ShuttingDown",
+    "StoreBusy",
+    "StoreClosed",
+    "StoreDamaged",
+    "StoreError",
+    "StoreForeign",
+    "StoreFull",
+    "StoreLost",
+    "StoreMissing",
+    "StoreRefused",
+    "StoreTooNew",
+    "StoreUnsafe",
     "TokenMisuse",
     "TooManyAbandoned",
     "TurnOver",
@@ -174,3 +187,85 @@ class ClientChanged(TurnctlError):
         super().__init__(message)
         self.client = client
         self.missing = missing
+
+
+class StoreError(TurnctlError):
+    """A place that keeps a ledger could not be opened, or did not take a transaction. ``path`` names it.
+
+    What the transaction would have written is not there, unless the message says that this is not known.
+    """
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class StoreMissing(StoreError):
+    """There is no ledger there, and none is made by opening one."""
+
+
+class StoreForeign(StoreError):
+    """The file is no ledger of turnctl; it was left as it is."""
+
+
+class StoreDamaged(StoreError):
+    """The file of the ledger is damaged; nothing more is written to it."""
+
+
+class StoreTooNew(StoreError):
+    """The ledger was written by a newer turnctl; ``needs`` is the version of its schema."""
+
+    def __init__(self, message: str, *, path: str = "", needs: int = 0) -> None:
+        super().__init__(message, path=path)
+        self.needs = needs
+
+
+class StoreLost(StoreError):
+    """Something that the ledger had acknowledged is not there any more: it, or its log, was taken away or put back.
+
+    Nothing is admitted until a person has decided what holds.
+    """
+
+
+class StoreUnsafe(StoreError):
+    """The place cannot keep what it acknowledges, or others than its owner can reach it."""
+
+
+class StoreBusy(StoreError):
+    """The ledger was not free in time; ``holder`` is the process that holds it, where that could be found out."""
+
+    def __init__(self, message: str, *, path: str = "", holder: int | None = None) -> None:
+        super().__init__(message, path=path)
+        self.holder = holder
+
+
+class StoreFull(StoreError):
+    """There is no room for what was to be written, and nothing of it was."""
+
+
+class StoreRefused(StoreError):
+    """A row would have broken a rule that the ledger holds to, so nothing of its transaction was written."""
+
+
+class StoreClosed(StoreError):
+    """The ledger was closed, and takes no more transactions."""
+
+
+class LedgerRefused(TurnctlError):
+    """The ledger did not do what was asked; nothing was changed, and the refusal is in its log.
+
+    ``code`` says why in one word (``held``, ``unresolved``, ``incapable`` and so on), the message what to do.
+    """
+
+    def __init__(self, message: str, *, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class EffectCompleted(LedgerRefused):
+    """The effect with this key is completed already; ``receipt`` is what was kept of it, and nothing is sent again."""
+
+    def __init__(self, message: str, *, code: str = "done", effect_id: str = "", receipt: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.effect_id = effect_id
+        self.receipt = receipt

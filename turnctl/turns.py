@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack, overload
 
 from turnctl.errors import BadArgument, CancelledError, TurnOver
+from turnctl.ledger.effecting import EffectingTurn
 from turnctl.processes.face import CommandingTurn
 from turnctl.tokens import registry
 from turnctl.tokens.callables import check_plain
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import os
     from types import TracebackType
 
+    from turnctl.ledger.task import LedgerTask
     from turnctl.records.report import TurnReport
     from turnctl.records.stops import Outcome, StopAnswer, StopResult
     from turnctl.tokens.activities import Activity
@@ -38,7 +40,7 @@ T = TypeVar("T")
 Argv = Sequence["str | bytes | os.PathLike[str]"] | str
 
 
-class Turn(CommandingTurn):
+class Turn(CommandingTurn, EffectingTurn):
     """One unit of work that can be stopped, and the account of what became of it. See ``turnctl.turn``."""
 
     _binding: Binding | None = None
@@ -173,7 +175,7 @@ class TurnOptions(TypedDict, total=False):
     timeout: float | str | None
     grace: float | str
     reason: str | None
-    task: object | None
+    task: LedgerTask | None
 
 
 class RunTurnOptions(TurnOptions, total=False):
@@ -192,7 +194,7 @@ def turn(
     timeout: float | str | None = None,
     grace: float | str = "5s",
     reason: str | None = None,
-    task: object | None = None,
+    task: LedgerTask | None = None,
 ) -> Turn:
     """A turn to enter with ``with``: begins, binds its token to this context, and at the end accounts for all.
 
@@ -201,6 +203,10 @@ def turn(
     (``SessionBusy``) or ``wait``. ``timeout`` and ``grace`` are seconds or "5m"; ``grace`` is the time between
     asking and killing. ``event`` adopts a ``threading.Event`` of the host, shared both ways. Begun where another
     turn is bound it is that turn's child, unless ``inherit=False``.
+
+    ``task`` is what ``ledger.submit`` or ``ledger.task`` gave: the turn then works on that task, under a lease
+    (``LedgerRefused`` where another worker has it), is stopped when the ledger accepts a cancellation from any process,
+    and tells the ledger how it ended. A task that was cancelled gives a turn that is born cancelled.
 
     The ``with`` absorbs the ``CancelledError`` of its own token only; ``turn.cancelled`` tells. Leaving it blocks
     until what the turn owned has ended or was given up, at most the grace and a few seconds.

@@ -126,7 +126,7 @@ def test_report_is_plain_for_machines() -> None:
         found["intent"]["cancel_requested"], found["intent"]["level"], found["intent"]["record"]["cause"],
     )  # fmt: skip
     assert ("ended", []) == (found["execution"]["state"], found["execution"]["alive"])
-    assert {"unresolved": 0, "durable": False} == found["effects"]
+    assert {"unresolved": 0, "durable": False, "list": []} == found["effects"]
     assert found["summary"] == str(turn.report)
 
 

@@ -67,7 +67,7 @@ def test_signature_is_the_one_agreed() -> None:
         ({"session_id": ""}, "session_id must be a non-empty str"),
         ({"session_id": 7}, "session_id must be a non-empty str"),
         ({"turn_id": ""}, "turn_id must be a non-empty str"),
-        ({"task": "job"}, "needs a ledger"),
+        ({"task": "job"}, "ledger.submit"),
     ],
 )
 def test_bad_argument_is_refused_at_once(options: dict[str, object], words: str) -> None:

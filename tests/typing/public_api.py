@@ -7,6 +7,7 @@ import contextlib
 import queue
 import socket
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Literal, assert_type
 
@@ -21,24 +22,44 @@ from turnctl import (
     CommandError,
     Completed,
     ContainmentUnavailable,
+    EffectCompleted,
+    EffectRecord,
     EventMisuse,
     ExecutorClosed,
+    Ledger,
+    LedgerRefused,
+    LedgerTask,
     ProcessOutcome,
     SessionBusy,
     ShuttingDown,
     StopAnswer,
     StopRecord,
     StopResult,
+    StoreBusy,
+    StoreClosed,
+    StoreDamaged,
+    StoreError,
+    StoreForeign,
+    StoreFull,
+    StoreLost,
+    StoreMissing,
+    StoreRefused,
+    StoreTooNew,
+    StoreUnsafe,
+    TaskReport,
     TokenMisuse,
     TooManyAbandoned,
     Turn,
     TurnctlError,
+    TurnEffect,
     TurnEvent,
     TurnOver,
     TurnReport,
     TurnResult,
     TurnToken,
 )
+from turnctl.ledger import Answer, Reconciled, Request, Share, http_adapter
+from turnctl.records import Cancellation, Effect, Refusal
 
 
 def turns(event: threading.Event) -> str:
@@ -235,6 +256,36 @@ def tokens(first: CancelToken, second: TurnToken) -> None:
     assert_type(turnctl.unregister_cancel_event("chat", host), bool)
 
 
+def ledgers(send: Callable[[bytes, str], str]) -> list[EffectRecord]:
+    def authorise(request: Request) -> bool | str:
+        return request.tenant == request.task.tenant and f"policy of {request.by}"
+
+    def look_up(effect: Effect) -> Answer | None:
+        return Answer("completed", effect.effect_id)
+
+    adapter = http_adapter("mailer", lookup=look_up, cancel=look_up, key_horizon="24h", confirms=True)
+    with turnctl.open_ledger("memory:", authorise=authorise) as ledger:
+        assert_type(ledger, Ledger)
+        task = ledger.submit("acme", "job", promise="ask-provider", policy="deliver", adapters=[adapter])
+        assert_type(task, LedgerTask)
+        with turnctl.turn(task=task) as turn:
+            with turn.effect("mail.send", key="1", payload={"to": "bob"}, adapter=adapter, consequence="high") as sent:
+                assert_type(sent, TurnEffect)
+                sent.complete(receipt=send(sent.payload, sent.effect_id))
+            with turn.share("index") as shared:
+                assert_type(shared, Share)
+                shared.end()
+        answer = ledger.cancel(task, by="alice", reason="enough", scope="self")
+        assert_type(answer, Cancellation | Refusal)
+        assert_type(ledger.reconcile([adapter], tenant="acme"), list[Reconciled])
+        with ledger.compensate(sent.effect_id, "mail.recall", by="bob", key="1", auth_ref="ticket") as made:
+            made.reject("too late")
+        report = ledger.report(task)
+        assert_type(report, TaskReport)
+        assert_type(turn.report.effects, tuple[EffectRecord, ...])
+        return list(report.effects)
+
+
 def reads(report: TurnReport) -> list[ActivityRecord]:
     assert_type(report.state, str)
     assert_type(report.processes, tuple[ProcessOutcome, ...])
@@ -245,14 +296,20 @@ def reads(report: TurnReport) -> list[ActivityRecord]:
 def errors(error: BaseException) -> str:
     kinds: tuple[type[TurnctlError], ...] = (
         *(BadArgument, BadDuration, ClientChanged, CommandError, ContainmentUnavailable, EventMisuse),
-        ExecutorClosed,
+        *(EffectCompleted, ExecutorClosed, LedgerRefused),
         *(SessionBusy, ShuttingDown, TokenMisuse, TooManyAbandoned, TurnOver),
+        *(StoreBusy, StoreClosed, StoreDamaged, StoreError, StoreForeign, StoreFull, StoreLost, StoreMissing),
+        *(StoreRefused, StoreTooNew, StoreUnsafe),
     )
     if isinstance(error, CancelledError):
         assert_type(error.partial, Completed | None)
         return error.reason or error.cause or ""
     if isinstance(error, CommandError):
         return str(error.completed.returncode)
+    if isinstance(error, StoreBusy):
+        return f"{error.path} {error.holder}"
+    if isinstance(error, StoreTooNew):
+        return f"{error.path} {error.needs + 1}"
     if isinstance(error, SessionBusy):
         return f"{error.session_id} {error.turn_id}"
     return str(isinstance(error, kinds)) + turnctl.__version__

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import attrs
 
+from turnctl.records.effects import EffectRecord
 from turnctl.records.process import ProcessOutcome
 from turnctl.records.states import state_word
 from turnctl.records.stops import Outcome, StopRecord
@@ -65,7 +66,8 @@ class TurnReport:
     ``outcome`` is None until it has been decided. ``execution`` is ``ended`` only when nothing of the turn
     was found running any more; ``unproven`` when something was still there after turnctl stopped waiting, which
     ``alive`` names, or may have been: somebody who was not found held a command's output open.
-    ``effects_unresolved`` counts effects with unknown outcome.
+    ``effects`` are those that were admitted in it, ``effects_unresolved`` counts those with unknown outcome, and
+    ``durable`` says whether a ledger keeps them, else they are known to this process alone.
     """
 
     turn_id: str
@@ -81,6 +83,8 @@ class TurnReport:
     processes: tuple[ProcessOutcome, ...] = ()
     alive: tuple[str, ...] = ()
     effects_unresolved: int = 0
+    effects: tuple[EffectRecord, ...] = ()
+    durable: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -129,7 +133,11 @@ class TurnReport:
             },
             "activities": [a.as_dict() for a in self.activities],
             "processes": [p.as_dict() for p in self.processes],
-            "effects": {"unresolved": self.effects_unresolved, "durable": False},
+            "effects": {
+                "unresolved": self.effects_unresolved,
+                "durable": self.durable,
+                "list": [one.as_dict() for one in self.effects],
+            },
             "notes": list(self.notes),
             "summary": str(self),
         }

@@ -13,6 +13,8 @@ Invariants
   T5  A child is put on the parent's list and *then* reads the parent's log; the parent writes its log and *then*
       reads the list (the argument of ``tokens.event``).
   T6  The flag is stored before the parts are looked for; parts are entered in the log before the flag is read.
+  T7  A retirement may be overruled once, by an authority that had accepted a stop before (``tokens.ruled``): that stop
+      then counts as if it preceded it.
 
 Lock order: there are no locks. May block: nothing in this file. Every function may be called from any thread, a
 signal handler, a finalizer, or a callback of the same token. Inline callbacks run on the canceller's stack, after
@@ -213,6 +215,17 @@ class TokenCore:
         self._settle()
         return read(log)[3] is end
 
+    def _overrule(self, proposed: Outcome, stop: Stop | None = None) -> None:
+        """Correct a decision that a higher authority has made otherwise: with ``stop`` it is cancelled by that.
+
+        What was answered meanwhile stays answered: that it had ended.
+        """
+        end = read(self._log)[3]
+        if end is not None:
+            end.proposed = proposed
+            end.overruled = end.overruled or stop
+            self._settle()
+
     def _wind_up(self) -> None:
         parts = self._parts_now()
         if parts is not None:
@@ -254,6 +267,8 @@ class TokenCore:
         found: list[Stop] = []
         for entry in self._log:
             if type(entry) is Retirement:
+                if entry.overruled is not None:
+                    found.append(entry.overruled)
                 break
             if type(entry) is Stop:
                 found.append(entry)

@@ -129,12 +129,15 @@ def finish(turn: TurnCore, proposed: Outcome) -> bool:
 
 def _go_through(turn: TurnCore, proposed: Outcome) -> bool:
     """The five steps; each may be done again after an exception struck in it."""
-    decided = _decide(turn, proposed)
-    struck = _end_what_is_left(turn) if turn.activities.is_used else None
+    decided, struck = _decide(turn, proposed)
+    if turn.activities.is_used:
+        struck = _end_what_is_left(turn) or struck
     # a stopped turn serves callbacks until here, so it has a bridge that says so from now on
     bridge = turn.bridge if turn.token.cancelled else turn._bridge
     if bridge is not None:
         bridge.finish(_BRIDGE_WAIT_S)
+    if turn._ruling is not None:
+        struck = struck or turn._ruling.leaving()
     points.reach("turn.end.leaving")
     _close_place(turn)
     turn._leave()
@@ -143,20 +146,26 @@ def _go_through(turn: TurnCore, proposed: Outcome) -> bool:
     return decided
 
 
-def _decide(turn: TurnCore, proposed: Outcome) -> bool:
-    """Steps 1 and 2; whether this call decided."""
-    token = turn.token
+def _decide(turn: TurnCore, proposed: Outcome) -> tuple[bool, BaseException | None]:
+    """Steps 1 and 2; whether this call decided, and what went wrong in telling the ledger."""
+    token, ruling = turn.token, turn._ruling
+    trouble: BaseException | None = None
     adopted = turn._adopted
     if adopted is not None and adopted.event.is_set() and not token.cancelled:
         adopted.release()  # set before the end, so it counts, even if the bell was not yet heard
+    if ruling is not None and not token.retired:
+        ruling.deciding()
     points.reach("turn.end.deciding")
     decided = token._retire(proposed)
+    if ruling is not None:
+        points.reach("turn.end.ruling")
+        trouble = ruling.decided()
     if not turn._ending:
         turn._decided_at = monotonic()
     turn._ending = True
     points.reach("turn.end.decided")
     turn.activities.close_admission()
-    return decided
+    return decided, trouble
 
 
 def _end_what_is_left(turn: TurnCore) -> BaseException | None:

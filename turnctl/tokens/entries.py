@@ -60,12 +60,17 @@ class Parts:
 
 
 class Retirement:
-    """The entry that ends a token; the outcome it proposes holds if no stop precedes it."""
+    """The entry that ends a token; the outcome it proposes holds if no stop precedes it.
 
-    __slots__ = ("at", "proposed")
+    ``overruled`` is a stop that a higher authority had accepted before, and that was not known here yet: it counts as
+    if it stood before this entry.
+    """
+
+    __slots__ = ("at", "overruled", "proposed")
 
     def __init__(self, proposed: Outcome) -> None:
         self.proposed = proposed
+        self.overruled: Stop | None = None
         self.at = monotonic()
 
 
@@ -85,6 +90,8 @@ def read(log: list[Entry]) -> tuple[Stop | None, int, float | None, Retirement |
             if entry.grace_s is not None and (grace is None or entry.grace_s < grace):
                 grace = entry.grace_s
         elif type(entry) is Retirement:
+            if entry.overruled is not None:
+                return first or entry.overruled, max(level, LEVELS[entry.overruled.level]), grace, entry
             return first, level, grace, entry
     return first, level, grace, None
 
@@ -160,6 +167,7 @@ def answer(log: list[Entry], stop: Stop | None, turn_id: str | None, session_id:
         if type(entry) is Stop:
             first = first or entry
         elif type(entry) is Retirement:
+            first = first or entry.overruled
             outcome = outcome_of(first, entry)
             if outcome == "superseded":
                 return StopAnswer("refused", None, outcome, "retired", turn_id, session_id)

@@ -27,6 +27,8 @@ def report_of(turn: TurnCore) -> TurnReport:
     if record is not None and turn.over_at is not None:
         stop_took = max(turn.over_mono - record.at, 0.0)
     alive = _alive(turn, over)
+    ruling = turn._ruling
+    effects = () if ruling is None else ruling.records()
     return TurnReport(
         turn_id=turn.turn_id,
         session_id=turn.session_id,
@@ -40,6 +42,10 @@ def report_of(turn: TurnCore) -> TurnReport:
         activities=tuple(a.record() for a in activities),
         processes=processes,
         alive=alive,
+        # while the turn goes on what was claimed is on its way; afterwards nobody tells any more
+        effects_unresolved=sum(e.is_unresolved and (over or e.disposition == "unknown") for e in effects),
+        effects=effects,
+        durable=ruling is not None and ruling.durable,
         notes=(*turn.notes, *_pauses(turn), *swallowed_in_words(token), *_failed_callbacks(turn)),
     )
 

@@ -30,6 +30,7 @@ from turnctl.tokens.entries import Stop, new_stop
 from turnctl.tokens.event import TurnEvent, release_all
 from turnctl.tokens.ids import check_name, new_turn_id
 from turnctl.tokens.nesting import ChildTurn
+from turnctl.tokens.ruled import begin_under, ruling_of
 from turnctl.tokens.scope import join
 from turnctl.tokens.shielding import shielded_until
 from turnctl.tokens.slot import find_outer, parent_token, refuse_own_session, take
@@ -63,8 +64,6 @@ class TurnCore:
     ) -> None:
         if on_busy not in _POLICIES:
             raise BadArgument(f"unknown on_busy {on_busy!r}; use one of {', '.join(_POLICIES)}")
-        if task is not None:
-            raise BadArgument("task= needs a ledger, which this version does not have; leave it out")
         for what, given in (("session_id", session_id), ("turn_id", turn_id)):
             if given is not None and not check_name(given):
                 raise BadArgument(f"{what} must be a non-empty str or None, not {given!r}")
@@ -94,15 +93,14 @@ class TurnCore:
         self._place: Activity | None = None
         self._bridge: Bridge | None = None
         self._over = TurnEvent()
-        self._is_framed = False
-        self._beginner = 0  # the ident of the thread that began it
+        self._is_framed, self._beginner = False, 0  # the ident of the thread that began it
+        self._ruling = ruling_of(task, self)
         # stops that came after the decision: they change no outcome, they only shorten the rest
         self._hurry: list[Stop] = []
         self._hurry_waiters: list[LockType] = []
         self._decided_at: float | None = None
-        self._ending = False
+        self._ending = self._is_finishing = False
         self._enders: list[threading.Thread] = []
-        self._is_finishing = False
 
     @property
     def bridge(self) -> Bridge:
@@ -173,6 +171,7 @@ class TurnCore:
         registry.refuse_if_shutting_down()  # then read the gate: shutdown may not have seen this turn
         if pausing.all_paused:
             pausing.pause_if_all_are(self)
+        begin_under(self, self._outer if self._inherit else None)
 
     def _undo_begin(self, token: TurnToken) -> None:
         if isinstance(self._given_event, TurnEvent) and self._given_event._token is token:
@@ -180,6 +179,8 @@ class TurnCore:
             token._grow().cells.pop("event", None)
             self._given_event._token = None
         token._retire("failed")
+        if self._ruling is not None:
+            self._ruling.undo()
         self.activities.close_admission()
         if self._place is not None:
             self._place.close("failed", "the turn could not begin")

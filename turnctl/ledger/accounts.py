@@ -1,0 +1,36 @@
+"""Making the account of a task from what its store has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from turnctl.errors import LedgerRefused
+from turnctl.ledger import model
+from turnctl.ledger.attachment import record_of
+from turnctl.ledger.moves import whole
+from turnctl.records.accounts import TaskReport
+
+if TYPE_CHECKING:
+    from turnctl.ledger.store import Books, Store
+
+__all__ = ["report_on"]
+
+
+def report_on(store: Store, inc: str) -> TaskReport:
+    """See ``Ledger.report``; one consistent state."""
+
+    def look(books: Books) -> TaskReport | None:
+        view = whole(books, inc)
+        if view is None:
+            return None
+        effects = []
+        for one in books.effects_of(inc):
+            kept = [found for found in books.receipts(one.effect_id) if found.body_sha == one.receipt_sha]
+            effects.append(record_of(one, kept[-1].body if kept else None, durable=store.durable))
+        missing = tuple(model.missing(view))
+        return TaskReport(view.task, view.cr, tuple(effects), view.children, missing, store.durable)
+
+    found = store.read(look)
+    if found is None:
+        raise LedgerRefused(f"there is no incarnation {inc} in this ledger, or not for you", code="no_such_task")
+    return found

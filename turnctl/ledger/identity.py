@@ -1,0 +1,74 @@
+"""Which process this is, and whether another one is gone: by boot, pid namespace, pid and start time.
+
+A number alone proves nothing: it may have been given out again, and it means another process in another namespace.
+Never blocks for long.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+
+from turnctl.records.tasks import Holder
+
+__all__ = ["proof_of_death", "this_process"]
+
+_known: dict[int, Holder] = {}
+
+
+def this_process() -> Holder:
+    """This process, as the holder of a lease."""
+    pid = os.getpid()
+    found = _known.get(pid)
+    if found is None:
+        _known.clear()  # a forked child is another one
+        found = _known[pid] = Holder(_boot(), _namespace(), pid, _started(pid) or 0, socket.gethostname())
+    return found
+
+
+def proof_of_death(holder: Holder) -> str | None:
+    """What proves that ``holder`` is gone; None where it lives, or nothing can be said."""
+    me = this_process()
+    if holder.host != me.host:
+        return None
+    if holder.boot_id != me.boot_id:
+        return "the machine was started again" if holder.boot_id and me.boot_id else None
+    if holder.pid_ns != me.pid_ns:
+        return None
+    if not holder.started:  # the system tells no start times: whoever has the number may be it
+        try:
+            os.kill(holder.pid, 0)
+        except ProcessLookupError:
+            return f"there is no process {holder.pid}"
+        except PermissionError:
+            return None
+        return None
+    started = _started(holder.pid)
+    if started is None:
+        return f"there is no process {holder.pid}"
+    return None if started == holder.started else f"process {holder.pid} is another one now"
+
+
+def _boot() -> str:
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+    return ""
+
+
+def _namespace() -> str:
+    with suppress(OSError):
+        return os.readlink("/proc/self/ns/pid")
+    return ""
+
+
+def _started(pid: int) -> int | None:
+    """When it was started, in the kernel's ticks; None if there is no such process, or only what is left of one."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None if os.path.isdir("/proc/self") else 0
+    if fields[0] in (b"Z", b"X") and int(fields[17]) <= 1:  # a thread of it may live on behind a leader that has left
+        return None
+    return int(fields[19])

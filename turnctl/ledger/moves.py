@@ -1,0 +1,92 @@
+"""How a transition is made in one transaction: read the incarnation, make the change, write it, tell those above.
+
+Invariant V1: what an incarnation covers is read as a whole. Below a child that was cancelled by itself, and has
+settled, its own children may run on; they count as if they were the parent's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from turnctl.ledger import children as kids
+from turnctl.ledger import model
+from turnctl.ledger.store import Books
+from turnctl.records.changes import By, Change, Incarnation, Refusal, evolve
+from turnctl.records.tasks import Child, Interest, Task
+
+__all__ = ["deal", "none", "tell_parents", "whole", "write_with_interests"]
+
+
+def none(inc: str) -> Refusal:
+    """What is said of an incarnation that is not there, and of one that is not for the asker: the same."""
+    return Refusal("no_such_task", f"there is no incarnation {inc} in this ledger, or not for you")
+
+
+def whole(books: Books, inc: str) -> Incarnation | None:
+    """The incarnation, and all that it answers for (V1)."""
+    view = books.incarnation(inc)
+    return view and evolve(view, children=tuple(_below(books, view.children)))
+
+
+def _below(books: Books, children: Iterable[tuple[Child, Task]]) -> Iterator[tuple[Child, Task]]:
+    for child, its in children:
+        yield child, its
+        if its.state == "cancelled_settled" and child.status != "detached":
+            view = books.incarnation(its.inc)
+            if view is not None:
+                yield from _below(books, view.children)
+
+
+def deal(
+    books: Books,
+    inc: str,
+    by: By,
+    step: Callable[[Incarnation], Change],
+    *,
+    at_gate: bool = False,
+    if_moving: bool = False,
+) -> Any:
+    """Make one transition, and what follows from it for others; ``at_gate`` where nothing can.
+
+    ``if_moving`` says that something follows only where the task is on its way from cancelled to settled; elsewhere it
+    is read as at the gate, which costs a fraction.
+    """
+    view = books.at_gate(inc) if at_gate or if_moving else whole(books, inc)
+    if if_moving and view is not None:
+        at_gate = view.task.is_running or view.task.is_over
+        view = view if at_gate else whole(books, inc)
+    if view is None:
+        return none(inc)
+    change = step(view)
+    if at_gate:
+        books.write(change, by)
+    else:
+        write_with_interests(books, view.task, change, by)
+        tell_parents(books, view.task, by)
+    return change.answer
+
+
+def write_with_interests(books: Books, task: Task, change: Change, by: By) -> None:
+    """Write it, and cancel the shared work that nobody is interested in any more because of it."""
+    books.write(change, by)
+    for row in change.rows:
+        if isinstance(row, Interest) and not row.live:
+            shared = books.shared(row.shared_id)
+            if shared is not None:
+                left = kids.released_last(task, shared, len(books.interests_in(row.shared_id)))
+                books.write(Change(left, None), by)
+
+
+def tell_parents(books: Books, task: Task, by: By) -> None:
+    """Have those above move on where this one came to rest."""
+    parent_inc = task.parent_inc
+    while parent_inc is not None:
+        view = whole(books, parent_inc)
+        if view is None or view.task.is_running:
+            return
+        change = model.advance(view, by)
+        if not change.notes and not view.task.is_over:
+            return
+        books.write(change, by)
+        parent_inc = view.task.parent_inc

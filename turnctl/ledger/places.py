@@ -1,0 +1,114 @@
+"""Whether a place can keep a ledger: what file system it is on, and who besides its owner can reach it."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+
+from turnctl.errors import StoreMissing, StoreUnsafe
+
+__all__ = ["FILES", "check_file_system", "check_owner", "file_system_of", "made_folder"]
+
+#: what lies beside a store: its log and index (SQLite's), how far it has come, the doorbell, the turnstile, its users
+FILES = ("", "-wal", "-shm", ".hwm", ".bell", ".room", ".lane", ".desk", ".users")
+
+#: file systems whose locks, shared memory or flushes do not hold between machines, or at all
+_REMOTE = {
+    *(
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb",
+        "smb2",
+        "smb3",
+        "smbfs",
+        "9p",
+        "afs",
+        "ceph",
+        "coda",
+        "glusterfs",
+        "lustre",
+        "gpfs",
+    ),
+    *("beegfs", "orangefs", "ocfs2", "gfs2", "ncpfs", "davfs", "webdav", "afpfs", "virtiofs", "vboxsf", "prl_fs"),
+    *("fuse", "osxfuse", "macfuse"),
+}
+
+
+def file_system_of(folder: str, mounts: str | None = None) -> str | None:
+    """The type of the file system of ``folder``, None where the system does not tell.
+
+    ``mounts`` is the text of /proc/self/mountinfo, for tests.
+    """
+    if mounts is None:
+        try:
+            with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+                mounts = file.read()
+        except OSError:
+            return None
+    found, longest = None, -1
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) < 5 or not after:
+            continue
+        point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4])
+        covers = point == "/" or folder == point or folder.startswith(f"{point}/")
+        if covers and len(point) >= longest:  # of two on one point the later covers the earlier
+            found, longest = after.split(" ")[0], len(point)
+    return found
+
+
+def check_file_system(path: str, mounts: str | None = None) -> None:
+    """Refuse what cannot keep a store."""
+    kind = file_system_of(os.path.dirname(path), mounts)
+    if kind is not None and (kind in _REMOTE or kind.startswith("fuse.")):
+        text = (
+            f"{path} is on a file system of type {kind}, whose locks and flushes a ledger cannot rely on; put it on a "
+            "local disk, or use a server for a ledger that several machines share"
+        )
+        raise StoreUnsafe(text, path=path)
+
+
+def check_owner(path: str) -> None:
+    """Refuse a store that is another user's, or that others can reach: its folder, it, and what lies beside it."""
+    folder = os.path.dirname(path)
+    _check(folder, os.stat(folder), "folder", 0o700)
+    for ending in FILES:
+        try:
+            found = os.lstat(path + ending)
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISREG(found.st_mode):
+            raise StoreUnsafe(f"{path}{ending} is no regular file; a ledger is kept in regular files alone", path=path)
+        _check(path + ending, found, "file", 0o600)
+        if found.st_nlink != 1:
+            text = (
+                f"{path}{ending} has {found.st_nlink} names, and SQLite a log for each: remove all hard links but one"
+            )
+            raise StoreUnsafe(text, path=path)
+
+
+def _check(name: str, found: os.stat_result, what: str, mode: int) -> None:
+    if found.st_uid != os.geteuid():
+        text = (
+            f"{what} {name} belongs to user {found.st_uid}, and this process acts as {os.geteuid()}; run it as the "
+            "owner, or keep a ledger of your own"
+        )
+        raise StoreUnsafe(text, path=name)
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        text = (
+            f"{what} {name} can be reached by others (mode {stat.S_IMODE(found.st_mode):04o}), and a ledger holds "
+            f"payloads and receipts: chmod {mode:04o} {name}"
+        )
+        raise StoreUnsafe(text, path=name)
+
+
+def made_folder(path: str) -> None:
+    """Make the folder for a store, for its owner alone; one that is there is left as it is."""
+    folder = os.path.dirname(path)
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StoreMissing(f"the folder {folder} cannot be made ({error}); make it, mode 0700", path=path) from error

@@ -1,0 +1,133 @@
+"""Finding out what became of effects whose outcome is unknown: asks, keeps what is told, and sends nothing.
+
+Invariants
+  Q1  A receiver is asked under the effect's own id, and about nothing that a worker may still be sending.
+  Q2  An answer is kept with its receipt; no answer, and a probe that fails, leave ``unknown``. Each question is in the
+      log as one that only reads.
+  Q3  It runs on an authority of its own, which admits and sends nothing (``ledger.gate``, E5).
+
+No lock is held while a probe runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from turnctl import log
+from turnctl.clock import wall
+from turnctl.errors import BadArgument
+from turnctl.ledger import dealings
+from turnctl.ledger.adapters import Adapter, Answer
+from turnctl.ledger.failpoints import reach
+from turnctl.ledger.identity import proof_of_death
+from turnctl.ledger.sent import receipt_of
+from turnctl.records.accounts import Escalation, Reconciled
+from turnctl.records.changes import By, Refusal
+from turnctl.tokens.current import check
+
+if TYPE_CHECKING:
+    from turnctl.ledger.adapters import Asked
+    from turnctl.ledger.face import Ledger
+    from turnctl.ledger.store import Books, Store
+    from turnctl.records.effects import Effect
+
+__all__ = ["observe_deaths", "reconcile"]
+
+#: who should look where a receiver cannot tell, by how much hangs on it
+_ESCALATION: dict[str, Escalation] = {"low": "wait", "medium": "notify", "high": "page"}
+
+
+def observe_deaths(store: Store, tenant: str | None = None) -> list[str]:
+    """Note as gone each worker that is proven dead; the incarnations that it had."""
+    found = []
+    for task in store.read(lambda books: list(books.incarnations(tenant=tenant))):
+        view = store.read(lambda books, inc=task.inc: books.at_gate(inc))  # type: ignore[misc]
+        lease = None if view is None else view.lease
+        proof = None if lease is None or not lease.live else proof_of_death(lease.holder)
+        if lease is not None and proof is not None:
+            by, gen, inc = By("the kernel", "system", wall()), lease.gen, task.inc
+            store.transact(
+                lambda books, by=by, inc=inc, gen=gen, proof=proof: dealings.observe_gone(  # type: ignore[misc]
+                    books, by, inc, gen, evidence=proof
+                ),
+                point="reconcile",
+            )
+            found.append(task.inc)
+    return found
+
+
+def reconcile(
+    ledger: Ledger, probes: Mapping[str, Asked] | Iterable[Adapter], *, by: str, tenant: str | None
+) -> list[Reconciled]:
+    """See ``Ledger.reconcile``."""
+    store, asked = ledger.store, _by_name(probes)
+    observe_deaths(store, tenant)
+    found: list[Reconciled] = []
+    for effect in store.read(lambda books: _unknown(books, tenant)):
+        probe = asked.get(effect.adapter or "") or asked.get(effect.kind)
+        on_behalf = tenant or store.read(lambda books, inc=effect.inc: _tenant_of(books, inc))  # type: ignore[misc]
+        if isinstance(ledger._allowed("reconcile", effect.inc, by, on_behalf), Refusal):
+            continue
+        check()
+        found.append(_ask(store, effect, probe, By(by, "reconciler", wall())))
+    return found
+
+
+def _by_name(probes: Mapping[str, Asked] | Iterable[Adapter]) -> dict[str, Asked]:
+    if isinstance(probes, Mapping):
+        return dict(probes)
+    found: dict[str, Asked] = {}
+    for adapter in probes:
+        if not isinstance(adapter, Adapter):
+            raise BadArgument(f"probes are adapters, or functions by name, not {adapter!r}")
+        if adapter.lookup is not None:
+            found[adapter.name] = adapter.lookup
+    return found
+
+
+def _tenant_of(books: Books, inc: str) -> str | None:
+    task = books.task(inc)
+    return None if task is None else task.tenant
+
+
+def _unknown(books: Books, tenant: str | None) -> list[Effect]:
+    tasks = list(books.incarnations(tenant=tenant))
+    return [one for task in tasks for one in books.effects_of(task.inc) if one.disposition == "unknown" and one.is_open]
+
+
+def _ask(store: Store, effect: Effect, probe: Asked | None, by: By) -> Reconciled:
+    answer: Any = None
+    problem = None if probe is not None else f"nobody was given to ask about {effect.adapter or effect.kind}"
+    if probe is not None:
+        try:
+            answer = probe(effect)
+        except Exception as error:  # noqa: BLE001 - it is told in the result: one receiver that fails hides no other
+            problem = f"{type(error).__name__}: {error}"
+        if answer is not None and not isinstance(answer, Answer):
+            problem, answer = f"the probe answers with turnctl.ledger.Answer or None, not {answer!r}", None
+    reach("reconcile.before_write")
+    if answer is None:
+        escalation = _ESCALATION[effect.consequence]
+        more = {"request": effect.effect_id, "answer": None, "escalation": escalation, "problem": problem}
+        store.transact(
+            lambda books: dealings.note(books, by, effect.inc, "reconcile.asked", effect.effect_id, more),
+            point="reconcile",
+        )
+        log.warning("effect.unresolved", effect=effect.effect_id, kind=effect.kind, escalation=escalation)
+        return Reconciled(effect, escalation, problem)
+    return _keep(store, effect, answer, by)
+
+
+def _keep(store: Store, effect: Effect, answer: Answer, by: By) -> Reconciled:
+    receipt = receipt_of(effect.effect_id, answer.source, answer.receipt, answer.disposition)
+
+    def keep(books: Books) -> Effect | Refusal:
+        more = {"request": effect.effect_id, "answer": answer.disposition}
+        dealings.note(books, by, effect.inc, "reconcile.asked", effect.effect_id, more)
+        return dealings.close(books, by, effect.effect_id, answer.disposition, receipt=receipt)
+
+    found = store.transact(keep, point="reconcile")
+    if isinstance(found, Refusal):
+        return Reconciled(effect, _ESCALATION[effect.consequence], found.text)
+    return Reconciled(found)
