@@ -196,6 +196,17 @@ def test_reader_tells_how_a_body_ends(sent: bytes, length: int | None, chunked: 
     assert not turn.cancelled
 
 
+def test_end_of_a_body_lets_go() -> None:
+    """Z3: a connection whose response was read is not cut any more, whoever has it by then."""
+    with bound_to_a_turn() as (_, exchange, raced, other):
+        other.sendall(b"abc")
+        with raced.makefile("rb") as file:
+            file.begin_body(3, False)
+            file.read(3)
+
+        assert (False, None) == (exchange.cut(), raced.exchange)
+
+
 def test_foreign_socket_is_cut_while_it_waits() -> None:
     """A kind of socket that cannot be raced is cut under who waits on it, and the stop is told."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import http.client
 import os
+import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -241,6 +243,34 @@ def test_discard_that_fails_is_in_the_report(pair: tuple[socket.socket, socket.s
 
     assert isinstance(error, CancelledError)
     assert any(note.endswith("failed: OSError: gone") for note in turn.report.notes)
+
+
+def test_ctrl_c_frees_the_main_thread(pair: tuple[socket.socket, socket.socket]) -> None:
+    """While it is blocked in the block: the turn is stopped by the signal, and the connection discarded.
+
+    The handler may raise out of the read before anything is shut down.
+    """
+    ours, theirs = pair
+    discarded: list[int] = []
+
+    def discard() -> None:
+        discarded.append(1)
+        ours.close()
+
+    def press() -> None:
+        assert theirs.recv(1)
+        time.sleep(0.01)  # it is blocked in its read by then, most likely
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with turnctl.handle_signals(), turnctl.turn() as turn:
+        pressing = Background(press)
+        with stoppable(turn, ours, discard=discard):
+            ours.send(b"x")
+            ours.recv(1)
+    pressing.result()
+
+    assert ("cancelled", "signal", [1]) == (turn.outcome, turn.cause, discarded)
+    assert b"" == theirs.recv(1)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import http.client
+import os
+import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -64,13 +67,16 @@ class Events:
 
     def __init__(self, **held: object) -> None:
         self.__dict__.update(held)
-        self.blocked = threading.Event()
+        self.asked = 0
+        self.again = threading.Event()  # asked for a second item
 
     def __iter__(self) -> Events:
         return self
 
     def __next__(self) -> bytes:
-        self.blocked.set()
+        self.asked += 1
+        if self.asked == 2:
+            self.again.set()
         part = OURS[-1].recv(1)
         if not part:
             raise ConnectionError("cut")
@@ -136,6 +142,29 @@ def test_stop_while_the_loop_is_busy_shuts_it_down(pair: tuple[Any, Any]) -> Non
 
             assert b"" == theirs.recv(1)
     assert "cancelled" == turn.report.activities[0].state
+
+
+@pytest.mark.parametrize("ahead", [256, 0])
+def test_ctrl_c_in_the_main_thread_closes_it(pair: tuple[Any, Any], ahead: int) -> None:
+    """The loop is over and the response closed, also where the handler raises out of the read itself."""
+    ours, theirs = pair
+    theirs.send(b"a")
+    response = Response(ours)
+    source = Events(response=response)
+
+    def press() -> None:
+        assert source.again.wait(BOUND)
+        time.sleep(0.01)  # it is blocked by then, most likely
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with turnctl.handle_signals(), turnctl.turn(grace=60) as turn:
+        pressing = Background(press)
+        for _ in turn.stream(source, ahead=ahead):
+            pass
+    pressing.result()
+
+    assert ("cancelled", "signal", 1) == (turn.outcome, turn.cause, len(response.closes))
+    assert ahead == 0 or b"" == theirs.recv(1)
 
 
 def test_stop_before_the_first_item_shuts_it_down(pair: tuple[Any, Any]) -> None:
