@@ -278,3 +278,16 @@ def test_response_that_is_forgotten_is_closed(site: Website) -> None:
 
     assert ended
     assert "closed while reading the response" in str(requests_of(turn.report)[0].detail)
+
+
+def test_stop_while_nobody_reads_what_came_with_the_head(site: Website) -> None:
+    """The connection is cut at once also where all that was read so far had come together with the headers."""
+    with session() as one, turnctl.turn() as turn:
+        response = one.get(f"{site.url}/events", stream=True)
+        first = next(response.iter_content(8))
+        turn.stop("enough")
+        was_cut = site.stalled().ended.wait(5)
+        response.close()
+
+    assert b'data: {"' == first
+    assert was_cut

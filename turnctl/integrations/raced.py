@@ -293,6 +293,8 @@ class RacedReader(io.BufferedReader):
         if self._is_body:
             self._given += got if isinstance(got, int) else len(got)  # type: ignore[arg-type]
             self._is_blank = False
+            if exchange is not None and not self._is_complete():
+                exchange.watch()  # there is more to come, and nobody may be reading when the stop does
         return got
 
     def read(self, size: int | None = -1, /) -> bytes:

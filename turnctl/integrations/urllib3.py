@@ -20,7 +20,6 @@ from __future__ import annotations
 import http.client
 import inspect
 import queue
-import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -36,7 +35,7 @@ from turnctl.integrations.ontop import on_top, put_on_top
 from turnctl.integrations.raced import RacedReader, RacedSocket
 from turnctl.integrations.retries import stoppable_retry
 from turnctl.waiting.conditions import can_join
-from turnctl.waiting.installing import Change
+from turnctl.waiting.installing import Change, Lasting
 from turnctl.waiting.parking import end_of
 from turnctl.waiting.queues import get_joined
 
@@ -219,18 +218,12 @@ def stoppable(what: T) -> T:
 
 
 def changes() -> tuple[Change, ...]:
-    """What ``turnctl.install(http=True)`` replaces, so that every pool there is and will be is stoppable.
-
-    ``_put_conn`` stays replaced from then on, for what is under way when the rest is undone (N6).
-    """
+    """What ``turnctl.install(http=True)`` replaces, so that every pool there is and will be is stoppable."""
     refuse_if_changed()
-    with _making:
-        if not _giving_back.count:
-            _giving_back.enter()
     return _changes
 
 
-def _replaced(name: str, ours: Callable[..., Any]) -> Change:
+def _replaced(name: str, ours: Callable[..., Any], kind: type[Change] = Change) -> Change:
     def make(change: Change) -> Callable[..., Any]:
         original: Any = change.original
 
@@ -244,7 +237,7 @@ def _replaced(name: str, ours: Callable[..., Any]) -> Change:
         method.__wrapped__ = original  # type: ignore[attr-defined] # what refuse_if_changed looks at
         return method
 
-    return Change(lambda: connectionpool.HTTPConnectionPool, name, make)
+    return kind(lambda: connectionpool.HTTPConnectionPool, name, make)
 
 
 def _get_conn_of(pool: Any, original: Callable[..., Any], timeout: float | None = None) -> Any:
@@ -255,9 +248,11 @@ def _put_conn_of(_: Any, original: Callable[..., Any], conn: Any) -> None:
     _put_conn(original, conn)
 
 
-_changes = (_replaced("urlopen", _urlopen), _replaced("_get_conn", _get_conn_of))
-_giving_back = _replaced("_put_conn", _put_conn_of)
-_making = threading.Lock()
+_changes = (
+    _replaced("urlopen", _urlopen),
+    _replaced("_get_conn", _get_conn_of),
+    _replaced("_put_conn", _put_conn_of, Lasting),  # N6
+)
 
 #: what has to call what for this to work (N5)
 _CALLS: tuple[tuple[type, str, tuple[str, ...]], ...] = (

@@ -6,7 +6,7 @@ the only turn of the process. Other rooms add changes of their own (``more``).
 
 Invariants
   I1  Each change is counted: it is made with the first ``install`` that asks for it and undone with the last
-      ``uninstall``. What was found is put back, the same object.
+      ``uninstall``. What was found is put back, the same object (but for ``Lasting``).
   I2  Where somebody has put a function of theirs on top of ours, theirs stays: ours is below it and passes calls on
       unchanged from then on, and a ``RuntimeWarning`` says so. A later ``install`` goes on top of theirs.
   I3  A thread that turnctl itself starts, told by who starts it and not by its name, is left alone, and so is a pool's
@@ -33,7 +33,7 @@ from turnctl.tokens.sites import is_ours
 if TYPE_CHECKING:
     from turnctl.tokens.token import CancelToken
 
-__all__ = ["Change", "Installed", "install", "uninstall"]
+__all__ = ["Change", "Installed", "Lasting", "install", "uninstall"]
 
 
 class Change:
@@ -78,6 +78,17 @@ class Change:
             f"{owner.__name__}.{self._name} was replaced by {other} after turnctl.install(); that one stays, with ours "
             "below it, which does nothing any more"
         )
+
+
+class Lasting(Change):
+    """One that stays once it was made, and does nothing for who did not ask.
+
+    For one half of a pair that would be lost on what is under way when the other half is undone: a lock that ours
+    waits for and the original frees, which wakes nobody; a connection that ours bound and the original gives back.
+    """
+
+    def leave(self) -> str | None:
+        return None
 
 
 def _thread_start(change: Change) -> Callable[..., Any]:

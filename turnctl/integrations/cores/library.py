@@ -12,7 +12,7 @@ from types import CodeType
 from typing import Any
 
 from turnctl.errors import ClientChanged
-from turnctl.waiting.installing import Change
+from turnctl.waiting.installing import Lasting
 
 __all__ = ["Library", "Replaced"]
 
@@ -70,8 +70,8 @@ _NEEDS_OF_HTTP2: tuple[Need, ...] = (
 )
 
 
-class Replaced(Change):
-    """A function of an httpcore that is replaced; who asks for the signature of ours is told that of the original."""
+class Replaced(Lasting):
+    """A function of an httpcore, replaced for good; who asks for the signature of ours is told that of the original."""
 
     def enter(self) -> None:
         super().enter()

@@ -1,8 +1,7 @@
 """Makes an httpcore stoppable, once for each: for the clients that are wrapped, or for all of the process.
 
 What is replaced stays replaced, once a client was wrapped or all of them were: it does what the original does for all
-who did not ask. Taken out while a request is under way it would leave half of a pair behind: a lock that ours waits
-for and the original frees, which wakes nobody; a connection that ours bound and the original gives back, still bound.
+who did not ask.
 Lock: ``_making``, held for a few assignments and, the first time, the look at the library.
 """
 
@@ -64,6 +63,6 @@ def changes() -> tuple[Change, ...]:
     found: list[Change] = []
     for client, core in FAMILIES.items():
         if (core in sys.modules or client in sys.modules) and importlib.util.find_spec(core) is not None:
-            ensure(core)
-            found.append(_changes_of(core)[1])
+            parts, everywhere = _changes_of(core)
+            found += [*parts, everywhere]
     return tuple(found)

@@ -3,8 +3,9 @@
 Invariants
   F1  The stop is looked at before a request enters the pool, when its response has begun, after each part of the body
       and at the end of it. A response that came whole together with the stop is not given out.
-  F2  What the client asks for from inside a request (a body that is generated, say) is an exchange of its own, or
-      none; it is never part of this one.
+  F2  What is asked for from inside a request (by a body that is generated, a trace, a handler of the log) is an
+      exchange of its own, or none; it is never part of this one. So code of the caller's is never served, and neither
+      is a request of a client that was not asked to be.
   F3  When an exchange comes to nothing, connections that no request of the pool will ever use again are taken out of
       it, under its lock, and requests that wait are given what is free.
   F4  A response that lies open between two reads is watched from its first part on, unless that is known to be all:
@@ -15,6 +16,8 @@ Invariants
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -22,7 +25,7 @@ from typing import Any
 from turnctl import points
 from turnctl.integrations.cores.http1 import cutting
 from turnctl.integrations.cores.library import Library, Replaced
-from turnctl.integrations.exchanges import Exchange, begin, name_of_request, served
+from turnctl.integrations.exchanges import Exchange, begin, name_of_request, served, serving
 from turnctl.waiting.installing import Change
 
 __all__ = ["Body", "Everywhere", "Wish", "changes", "wanted"]
@@ -71,16 +74,16 @@ def _handle_request(change: Change, everywhere: Everywhere) -> Callable[..., Any
     def handle_request(self: Any, request: Any) -> Any:
         wish = wanted.get()
         if wish is None and everywhere.count <= 0:
-            return original(self, request)
+            return _plainly(original, self, request)
         if wish is not None:
             wish.is_heard = True
         exchange = begin(_name_of(request))  # F1
         if exchange is None:
-            return original(self, request)
+            return _plainly(original, self, request)
         wish_mark = wanted.set(None)  # F2
         mark = served.set(exchange)
         try:
-            response = original(self, request)
+            response = original(self, _apart_from_this(request))
         except BaseException as error:
             _come_to_nothing(self, exchange, error)
             raise
@@ -90,6 +93,50 @@ def _handle_request(change: Change, everywhere: Everywhere) -> Callable[..., Any
         return _opened(response, exchange)
 
     return handle_request
+
+
+def _plainly(original: Any, pool: Any, request: Any) -> Any:
+    if served.get() is None:
+        return original(pool, request)
+    with serving(None):
+        return original(pool, request)
+
+
+def _apart_from_this(request: Any) -> Any:
+    """The same request; the code in it that is the caller's is served by nobody (F2)."""
+    made = copy.copy(request)
+    made.stream = _Given(request.stream)
+    trace = request.extensions.get("trace")
+    if trace is not None:
+        made.extensions = {**request.extensions, "trace": _unserved(trace)}
+    return made
+
+
+def _unserved(fn: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(fn, updated=())
+    def plainly(*args: Any, **kwargs: Any) -> Any:
+        with serving(None):
+            return fn(*args, **kwargs)
+
+    return plainly
+
+
+class _Given:
+    """The body of a request, which the caller's code may generate."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[bytes]:
+        with serving(None):
+            parts = iter(self._stream)
+        end = object()
+        while True:
+            with serving(None):
+                part: Any = next(parts, end)
+            if part is end:
+                return
+            yield part
 
 
 def _name_of(request: Any) -> str:
