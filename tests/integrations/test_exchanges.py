@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import turnctl
-from turnctl.integrations.exchanges import Exchange, begin, name_of_request, served, serving
+from turnctl.integrations.exchanges import Exchange, begin, name_of_request, served, serving, told_of
 from turnctl.testing import pause_at
 
 
@@ -170,10 +170,10 @@ def test_account_claims_no_more_than_was_seen(sent: int | None, said: str) -> No
     with turnctl.turn() as turn:
         exchange = Exchange(turn, turn.token, "GET http://x/")
         exchange.stage, exchange.sent = "connecting to x", sent
-        exchange.over(ValueError("broken"))
+        exchange.over(OSError(32, "broken"))
 
     record = turn.report.activities[0]
-    assert ("failed", f"ValueError: broken; {said}") == (record.state, record.detail)
+    assert ("failed", f"BrokenPipeError: [Errno 32] broken; {said}") == (record.state, record.detail)
 
 
 def test_child_that_is_bound_here_is_obeyed() -> None:
@@ -259,3 +259,18 @@ def test_token_of_no_turn_is_watched() -> None:
 
     assert was_cut
     assert exchange.turn is None
+
+
+def test_errors_of_clients_are_told_by_their_class() -> None:
+    """Their text may spell the key in a header, or a URL; what the system said below it is told."""
+
+    class Wrapped(OSError):
+        """As those of requests are."""
+
+    secret = "illegal header value b'Bearer sk-1'"
+    caused = Wrapped(secret)
+    caused.__cause__ = ConnectionRefusedError(111, "refused")
+
+    assert "ValueError" == told_of(ValueError(secret))
+    assert "Wrapped" == told_of(Wrapped(secret))
+    assert "Wrapped: [Errno 111] refused" == told_of(caused)

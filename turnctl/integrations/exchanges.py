@@ -10,8 +10,8 @@ Invariants
       take it; ``list.pop`` is atomic, so it is one of the two. ``release`` returns when a cut that was under way is
       done, so a connection that has gone back to its pool is never cut.
   X3  The activity is closed once, with how far it came. Bytes that were handed to the kernel are called sent, never
-      received by the server; what a server did with them is called unknown.
-
+      received by the server; what a server did with them is called unknown. Nothing that the request was given is
+      spelled there but its method, host and path (``name_of_request``, ``told_of``).
   X4  Under a shield nothing is watched, so that a stop which is held back cuts nothing. What looks like the end of a
       connection that was cut is never taken for one (``look_back``).
 
@@ -45,11 +45,12 @@ if TYPE_CHECKING:
     from turnctl.tokens.token import CancelToken
     from turnctl.tokens.turn import TurnCore
 
-__all__ = ["Exchange", "begin", "name_of_request", "passing", "served", "serving"]
+__all__ = ["Exchange", "begin", "name_of_request", "passing", "served", "serving", "told_of"]
 
 #: what the client on this thread is working on; None outside of turns, and for clients that were not asked to be
 served: ContextVar[Exchange | None] = ContextVar("turnctl_exchange", default=None)
 
+_OF_THE_SYSTEM = ("builtins", "socket", "ssl", "http.client")
 _UNDER_WAY_S = 1.0  # more than a cut takes
 
 
@@ -82,6 +83,21 @@ def name_of_request(method: str, url: str) -> str:
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return f"{method} {parts.scheme}://{host}{parts.path}"
+
+
+def told_of(error: BaseException) -> str:
+    """What a report calls an error: its class, and what the system said, if that is where it comes from.
+
+    The text of a client's own error is left out: it may spell a header, with the key in it, or a whole URL.
+    """
+    name = type(error).__name__
+    below: BaseException | None = error
+    while below is not None:
+        if isinstance(below, OSError | EOFError) and type(below).__module__ in _OF_THE_SYSTEM:
+            return f"{name}: {below}"
+        given = below.args[0] if below.args else None  # httpcore's have it there, and no cause by now
+        below = given if isinstance(given, BaseException) else below.__cause__
+    return name
 
 
 @contextmanager
@@ -257,7 +273,7 @@ class Exchange:
         elif isinstance(error, CancelledError | GeneratorExit) or self.token.cancelled:
             activity.close("cancelled", self.account())
         else:
-            activity.close("failed", f"{type(error).__name__}: {error}; {self.account()}")
+            activity.close("failed", f"{told_of(error)}; {self.account()}")
 
     def left(self) -> None:
         """The response was closed before its end, by the host's own choice or by the stop."""
