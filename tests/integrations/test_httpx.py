@@ -214,6 +214,7 @@ def test_proxy(http: Any, stalls: bool) -> None:
     assert [] == left
     assert ([] if stalls else ["GET /silence"]) == site.seen
     assert ["CONNECT"] == between.seen
+    assert stalls == (stopped.activity.detail or "").startswith("asking the proxy for a tunnel; ")
 
 
 def test_tls_in_tls(http: Any) -> None:

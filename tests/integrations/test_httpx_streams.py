@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -176,3 +177,29 @@ def test_upgraded_connection_is_cut(http: Any) -> None:
     assert b"" == data
     assert ended
     assert ["cancelled"] == [one.state for one in turn.report.activities]
+
+
+@pytest.mark.parametrize("way", ["read", "closed", "failed"])
+def test_turn_keeps_nothing_of_what_is_over(http: Any, site: Website, way: str) -> None:
+    """A turn of a thousand requests has their accounts, and not what they sent and got."""
+
+    class Content:
+        def __iter__(self) -> Iterator[bytes]:
+            yield b"hello"
+
+    content = Content()
+    kept = weakref.ref(content)
+    with client(http) as one, turnctl.turn() as turn:
+        length = {"Content-Length": "5" if way != "failed" else "6"}
+        try:
+            with one.stream("POST", f"{site.url}/ok?{'x' * 99}", content=content, headers=length) as response:
+                if way == "read":
+                    response.read()
+        except Exception:
+            assert "failed" == way
+        response = content = None
+        gc.collect()
+        is_kept = kept() is not None
+
+    assert not is_kept
+    assert 1 == len(turn.report.activities)

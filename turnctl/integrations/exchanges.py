@@ -266,7 +266,7 @@ class Exchange:
 
     def over(self, error: BaseException | None = None) -> None:
         """It has come to its end: read to the end, or with ``error``. The first end counts."""
-        self._stop_watching()
+        self._let_go()
         activity = self.activity
         if error is None:
             activity.close("completed")
@@ -277,8 +277,13 @@ class Exchange:
 
     def left(self) -> None:
         """The response was closed before its end, by the host's own choice or by the stop."""
-        self._stop_watching()
+        self._let_go()
         self.activity.close("cancelled" if self.token.cancelled else "completed", f"closed while {self.account()}")
+
+    def _let_go(self) -> None:
+        """Keep nothing of the request and its response: the turn keeps this to its end."""
+        self._stop_watching()
+        self.at_end = None
 
     def account(self) -> str:
         """How far it came, in words."""

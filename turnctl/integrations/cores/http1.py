@@ -60,7 +60,8 @@ def _send_request_headers(change: Change) -> Callable[..., Any]:
         exchange = served.get()
         if exchange is None:
             return original(self, request)
-        exchange.stage = "sending the request"
+        is_for_the_way = request.method == b"CONNECT"
+        exchange.stage = "asking the proxy for a tunnel" if is_for_the_way else "sending the request"
         cut = cutting(self._network_stream)
         if cut is not None:  # G1
             self.__dict__[_EXCHANGE] = exchange
