@@ -57,10 +57,12 @@ LOWER_FOR_TYPES = {"errors": frozenset({"records", "waiting"})}
 
 #: The one place of each package of others: a file, or a room where the records or commands of it are.
 HOMES = {
+    "anyio": "integrations/mcp/",
     "attrs": "records/",
     "click": "cli/",
     "httpx": "integrations/httpx.py",
     "httpx2": "integrations/httpx2.py",
+    "mcp": "integrations/mcp/",
     "psutil": "processes/",
     "pytest": "testing/",
     "requests": "integrations/requests.py",

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from turnctl.clock import parse_duration
 
-if TYPE_CHECKING:
-    from turnctl.waiting.worker import Worker
+__all__ = ["Coming", "LateResult"]
 
-__all__ = ["LateResult"]
+
+class Coming(Protocol):
+    """What may still come of a call; ``result`` and ``error`` count once it has ended."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def has_ended(self) -> bool: ...
+
+    @property
+    def result(self) -> Any: ...
+
+    @property
+    def error(self) -> BaseException | None: ...
+
+    def wait(self, timeout: float | None = None) -> bool: ...
 
 
 class LateResult:
@@ -18,7 +33,7 @@ class LateResult:
     ``value`` and ``error`` are None until ``is_done``. Thread-safe.
     """
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Coming) -> None:
         self._worker = worker
 
     @property

@@ -1,0 +1,171 @@
+"""The stdio transport of a server: one message per line, read and written without ever being stuck in it.
+
+Invariants
+  J1  A read and a write are preceded by a ``poll`` that stands beside a bell of ours, and a write takes no more than a
+      pipe has room for when it is writable. So ``close`` ends both, whatever the client does.
+  J2  Whole lines, in the order in which they were given: one thread at a time writes, the one that finds nobody
+      writing; the others leave theirs with it and go on. The turnstile is tried, never waited for.
+  J3  After ``close`` nothing is written any more, but for the rest of a line that has begun if the client takes it at
+      once.
+
+May block: ``lines``, until there are some, the stop of the caller's turn, or ``close``; ``send``, while the client
+does not read (a thread that is no work of a turn any more). Line and descriptor are the transport's alone while it
+serves.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from turnctl import points
+from turnctl.tokens.current import current_token
+from turnctl.waiting.descriptors import READ, WRITE, wait_ready
+from turnctl.waiting.wakeup import Wakeup
+
+__all__ = ["Lines", "standard_streams"]
+
+_CHUNK = 4096  # PIPE_BUF: a pipe that is writable takes so many bytes at once
+_READ = 1 << 16
+_LONGEST = 64 << 20
+
+
+class Lines:
+    """Lines from one descriptor and to another. ``send`` and ``close`` may be called from any thread."""
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
+        self._read_fd = read_fd
+        self._write_fd = write_fd
+        self._bell = Wakeup()
+        self._out: deque[bytes] = deque()
+        self._turnstile = threading.Lock()
+        self.is_closed = False
+        #: why it ended, if not by the end of the input or by ``close``
+        self.broken: str | None = None
+
+    # -- reading ----------------------------------------------------------------------------------------------
+
+    def lines(self) -> Iterator[bytes]:
+        """Each line as it comes, without its end; ends with the input or with ``close``. A checkpoint for each read."""
+        kept: list[bytes] = []
+        length = 0
+        while (data := self._read()) is not None:
+            first, *others = data.split(b"\n")
+            kept.append(first)
+            length += len(first)
+            for rest in others:
+                line = b"".join(kept)
+                kept, length = [rest], len(rest)
+                if line.strip():
+                    yield line
+                if self.is_closed:
+                    return
+            if length > _LONGEST:
+                self.broken = f"a line of more than {_LONGEST} bytes"
+                return
+
+    def _read(self) -> bytes | None:
+        bell = self._bell.fd
+        ready = wait_ready(current_token(), {self._read_fd: READ, bell: READ}, None)
+        if bell in ready:
+            return None  # rung by ``close``, and nobody else
+        try:
+            return os.read(self._read_fd, _READ) or None
+        except (BlockingIOError, InterruptedError):
+            return b""
+        except OSError as error:
+            self.broken = f"{type(error).__name__}: {error}"
+            return None
+
+    # -- writing ----------------------------------------------------------------------------------------------
+
+    def send(self, line: bytes) -> None:
+        """Write ``line`` and its end, after those that were given before; nothing once it is closed."""
+        if self.is_closed:
+            return
+        self._out.append(line + b"\n")
+        points.reach("mcp.stdio.given")
+        while self._out and self._turnstile.acquire(blocking=False):
+            try:
+                while self._out:
+                    self._write(self._out.popleft())
+            except IndexError:
+                pass  # ``close`` has emptied it
+            finally:
+                self._turnstile.release()  # and *then* look again: one who came meanwhile has left its line here
+
+    def _write(self, line: bytes) -> None:
+        view = memoryview(line)
+        while view:
+            if self.is_closed and len(view) == len(line):
+                return  # J3
+            bell = self._bell.fd
+            if bell < 0:
+                return
+            try:
+                if self._write_fd not in wait_ready(None, {self._write_fd: WRITE, bell: READ}, None):
+                    return
+                view = view[os.write(self._write_fd, view[:_CHUNK]) :]
+            except (BlockingIOError, InterruptedError):
+                continue
+            except OSError as error:
+                self._break(f"{type(error).__name__}: {error}")
+                return
+
+    def _break(self, why: str) -> None:
+        self.broken = self.broken or f"the client does not read: {why}"
+        self.close()
+
+    def close(self) -> None:
+        """End it: nothing more is read or written. Never blocks; signal-safe; may be called twice."""
+        self.is_closed = True
+        self._out.clear()
+        self._bell.ring()
+
+    def release(self) -> None:
+        """Give its own descriptor back; afterwards only ``send`` and ``close`` may be called, which do nothing."""
+        self._bell.close()
+
+
+@contextmanager
+def standard_streams() -> Iterator[tuple[int, int]]:
+    """Descriptors of the process's stdin and stdout for the transport alone, for the length of the ``with``.
+
+    Meanwhile descriptor 0 is empty and 1 is where stderr goes: a tool that prints, or a command that inherits them,
+    neither reads nor writes messages.
+    """
+    sys.stdout.flush()
+    read_fd = _set_aside(0)
+    try:
+        write_fd = _set_aside(1)
+        try:
+            _point(0, os.open(os.devnull, os.O_RDONLY))
+            try:
+                os.dup2(2, 1)
+            except OSError:  # there is no stderr
+                _point(1, os.open(os.devnull, os.O_WRONLY))
+            try:
+                yield read_fd, write_fd
+            finally:
+                sys.stdout.flush()
+                os.dup2(write_fd, 1)
+                os.dup2(read_fd, 0)
+        finally:
+            os.close(write_fd)
+    finally:
+        os.close(read_fd)
+
+
+def _set_aside(fd: int) -> int:
+    import fcntl
+
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
+def _point(fd: int, at: int) -> None:
+    os.dup2(at, fd)
+    os.close(at)
