@@ -123,9 +123,9 @@ class Stage:
             assert self._lock.wait_for(lambda: len(self.entered) >= count, BOUND), "no tool has begun"
 
 
-#: A server of nothing but the standard library, which writes each line that it reads to a file. Tools: ``echo`` and
-#: ``search`` answer, ``never`` does not, ``late`` and ``twice`` do on their cancel, ``die`` dies, ``deaf`` stops reading,
-#: ``error`` is refused.
+#: A server of nothing but the standard library, which writes each line that it reads to a file.
+#: Tools: ``echo`` and ``search`` answer, ``never`` does not, ``late`` and ``twice`` do on their cancel, ``die`` dies,
+#: ``deaf`` stops reading, ``error`` is refused.
 FAKE_SERVER = """
 import json, os, signal, sys
 
