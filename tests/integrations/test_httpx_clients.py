@@ -234,3 +234,25 @@ def test_litellm_under_install() -> None:
     assert [] == told[0][2]
     assert max(one[3] for one in told) < 1
     assert 2 == len(server.asked)
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+def test_pause_between_attempts_ends_too(name: str) -> None:
+    """``stoppable`` of an SDK's client: the stop ends the pause before its next attempt, and there is none."""
+
+    def serve(peer: Peer) -> None:
+        peer.until(b"\r\n\r\n")
+        peer.send(b"HTTP/1.1 503 Busy\r\nRetry-After: 20\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        peer.until(b"its end")
+
+    sdk = pytest.importorskip(name, reason=f"{name} is what this test is about")
+    kind = sdk.OpenAI if name == "openai" else sdk.Anthropic
+    with loopback(serve) as server:
+        with kind(base_url=f"http://127.0.0.1:{server.port}", api_key="k", max_retries=3) as client:
+            face("httpx").stoppable(client)
+            stopped = stop_at(lambda _: client.post("/x", cast_to=object), lambda: server.peer().ended.wait(5))
+        asked = len(server.peers)
+
+    assert isinstance(stopped.error, turnctl.CancelledError), repr(stopped.error)
+    assert ("enough", 1) == (stopped.error.reason, asked)
+    assert stopped.took_s < 1

@@ -234,7 +234,8 @@ def stoppable(client: Any, *, fallback: Fallback | None = None) -> Any:
     """Have each request of ``client`` end with a stop of its turn; returns the same client.
 
     ``client`` is an ``httpx.Client``, one of httpx2, or a client of OpenAI or Anthropic, which have one of these
-    inside; also one that is in use: what is under way goes on as it was begun. Raises ``BadArgument`` for a client
+    inside, and whose pauses between two attempts then end as well (``retries.stoppable_client``); also one that is in
+    use: what is under way goes on as it was begun. Raises ``BadArgument`` for a client
     that is asynchronous or of another kind, and ``ClientChanged`` for one whose internals are not what we know,
     unless ``fallback`` says how to run its requests then. Never blocks, not a checkpoint.
     """
@@ -248,8 +249,22 @@ def stoppable(client: Any, *, fallback: Fallback | None = None) -> Any:
             f"stoppable() takes a Client of httpx or httpx2, or a client of OpenAI or Anthropic, not {what}{hint}"
         )
     module = importlib.import_module(f"turnctl.integrations.{family}")
+    if client is not inner:
+        _end_retries_of(client, fallback)
     wrap_in_place(inner, module.Transport, fallback)
     return client
+
+
+def _end_retries_of(client: Any, fallback: Fallback | None) -> None:
+    """Have the pauses between the attempts of an SDK's client end as well; others have none that we know of."""
+    from turnctl.integrations.retries import of_sdks
+
+    if of_sdks.has_retries(client):
+        try:
+            of_sdks.stoppable_client(client)
+        except ClientChanged:
+            if fallback is None:
+                raise
 
 
 def _family_of(client: Any) -> str | None:

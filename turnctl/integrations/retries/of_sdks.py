@@ -26,7 +26,7 @@ from turnctl.tokens.current import current_token
 from turnctl.tokens.frames import calls_the_body
 from turnctl.waiting.installing import Change
 
-__all__ = ["PACKAGES", "changes", "stoppable_client"]
+__all__ = ["PACKAGES", "changes", "has_retries", "stoppable_client"]
 
 T = TypeVar("T")
 
@@ -103,6 +103,11 @@ def stoppable_client(client: T) -> T:
         )
     go_on_as(_sleeping if _sleeps(root) else _delaying, client)
     return client
+
+
+def has_retries(client: object) -> bool:
+    """Whether ``client`` is a synchronous client of openai or anthropic, or is generated in the same way."""
+    return _root_of(type(client)) is not None
 
 
 def _root_of(kind: type) -> Any:
