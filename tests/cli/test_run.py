@@ -50,7 +50,9 @@ def test_timeout_ends_the_whole_tree() -> None:
 
 def test_stop_says_whom_it_waits_for() -> None:
     """While it waits it names the processes and when they will be killed, and afterwards what was done."""
-    process = start("run", "--grace", "1500ms", "--", "sh", "-c", f"trap '' TERM; {nap()} & echo ready; wait")
+    # the child is a shell itself until it has become what it is to be
+    line = f"trap '' TERM; {nap()} & until [ \"$(cat /proc/$!/comm)\" = sleep ]; do :; done; echo ready; wait"
+    process = start("run", "--grace", "1500ms", "--", "sh", "-c", line)
     assert process.stdout is not None
     assert "ready\n" == process.stdout.readline()
     process.terminate()
