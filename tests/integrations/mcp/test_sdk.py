@@ -397,6 +397,25 @@ def test_task_that_is_left_running(server: Server, stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_stream_that_breaks(server: Server, stage: Stage, protocol: str) -> None:
+    """The connection breaks under a call and the server lives: a clear error, where some versions wait for ever."""
+    with server.http() as edge, Client.http(edge.url, protocol=protocol) as client, turnctl.turn() as turn:
+        with pause_at("mcp.http.streaming") as held:
+            calling = Background(client.call_tool, "wait")
+            assert held.reached.wait(BOUND)
+        stage.wait_entered()
+        for sock in list(edge._connections.values()):
+            sock.shutdown(socket.SHUT_RDWR)
+        error = calling.error()
+        with Client.http(edge.url, protocol=protocol) as other:
+            assert "a" == other.call_tool("echo", {"text": "a"}).content[0].text
+        server.shutdown()
+
+    assert isinstance(error, ConnectionLost)
+    assert "completed" == turn.outcome
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_http_server_that_is_killed(tmp_path: Path, protocol: str) -> None:
     """SIGKILL in the middle of a call: a clear error and no hang, also where the SDK waits on by itself."""
     argv = server_program(

@@ -176,6 +176,7 @@ class PostConnection(BaseHTTPRequestHandler):
         """Keep the response open until the request is over (Z2)."""
         try:
             self._head(200, "text/event-stream", None, ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))
+            points.reach("mcp.http.streaming")
             is_there = reply.wait(self.connection.fileno())
         except OSError:
             is_there = False

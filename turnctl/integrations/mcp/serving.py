@@ -6,7 +6,8 @@ Invariants
       reads the marks. So a cancel stops the turn at any moment, and one that came first never lets the tool run.
   Q3  The turn decides (promise 3): a turn that ended ``cancelled`` is not answered with what it came to. Whether it is
       answered at all is decided by the first mark: a cancel, or the thread's own that it answers.
-  Q4  ``answer`` is called once or never, ``over`` once, after it; both on the thread of the request.
+  Q4  ``answer`` is called once or never, ``over`` once, after it; both on the thread of the request. It is no longer
+      in ``_entries`` then.
   Q5  Once the client is gone nothing is answered; what has not begun never does.
 
 The lock is held for operations of a dict. May block: nothing here; the tool, its turn's end and ``answer`` do, on the
@@ -139,7 +140,9 @@ class Entry:
             if self._peer.is_closed:
                 return  # Q5
             message = self._outcome()
-            if self._may_answer() and message is not None:
+            may_answer = self._may_answer()
+            self._peer.forget(self)  # first: who has the answer may use the id again
+            if may_answer:
                 points.reach("mcp.server.answering")
                 self.answer(message)
             if self.has_begun:
@@ -150,7 +153,7 @@ class Entry:
             self._peer.forget(self)
             self.over()
 
-    def _outcome(self) -> dict[str, Any] | None:
+    def _outcome(self) -> dict[str, Any]:
         """What it comes to, as the message that says so."""
         request, turn = self.request, self.turn
         _current.set(request)
@@ -318,7 +321,7 @@ class Peer:
         with self._lock:
             if self._entries.get(entry.key) is entry:
                 del self._entries[entry.key]
-            self._remember(entry.key, entry.turn.turn_id, entry.activity)
+                self._remember(entry.key, entry.turn.turn_id, entry.activity)
 
     def _remember(self, key: Key, turn_id: str | None, activity: Activity | None) -> None:
         self._finished[key] = (turn_id, activity)
