@@ -31,6 +31,9 @@ from turnctl.waiting.installing import Change
 __all__ = ["Body", "Everywhere", "Wish", "changes", "wanted"]
 
 
+_CLIENTS = frozenset(("httpcore", "httpcore2", "httpx", "httpx2"))
+
+
 class Wish:
     """That requests from here are to be served; ``is_heard`` once a pool has taken one."""
 
@@ -104,12 +107,20 @@ def _plainly(original: Any, pool: Any, request: Any) -> Any:
 
 def _apart_from_this(request: Any) -> Any:
     """The same request; the code in it that is the caller's is served by nobody (F2)."""
+    trace = request.extensions.get("trace")
+    if trace is None and _is_bytes(request.stream):
+        return request  # there is none of the caller's code in it
     made = copy.copy(request)
     made.stream = _Given(request.stream)
-    trace = request.extensions.get("trace")
     if trace is not None:
         made.extensions = {**request.extensions, "trace": _unserved(trace)}
     return made
+
+
+def _is_bytes(stream: Any) -> bool:
+    """Whether it is the client's own stream of bytes that are there."""
+    kind = type(stream)
+    return kind.__name__ == "ByteStream" and kind.__module__.partition(".")[0] in _CLIENTS
 
 
 def _unserved(fn: Callable[..., Any]) -> Callable[..., Any]:
