@@ -112,6 +112,7 @@ def stop_it(client: Client, command: str, tag: str) -> turnctl.TurnReport:
     return calling.result()
 
 
+@pytest.mark.slow
 def test_hosted_tool_over_stdio(hosted: Path) -> None:
     """A plain function in the SDK's server: after the stop nothing of its command is left; the server goes on."""
     sleeper = nap()
@@ -127,6 +128,7 @@ def test_hosted_tool_over_stdio(hosted: Path) -> None:
         assert "timeout" in refused.content[0].text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_hosted_tool_over_http(address: tuple[str, subprocess.Popen[bytes]], protocol: str) -> None:
     """The same by HTTP: a notification in the one revision, the end of the stream in the other."""
@@ -376,7 +378,7 @@ def test_task_that_takes_too_long(server: Server) -> None:
     """The time of ``run_task`` passes: the task is cancelled."""
     with server.http() as edge, Client.http(edge.url) as client:
         with pytest.raises(TimeoutError):
-            client.run_task("hold", timeout="50ms")
+            client.run_task("hold", timeout="500ms")
         assert until(lambda: any(one.applied for one in server.received))
 
     assert ["tasks/cancel"] == [one.dialect for one in server.received if one.applied]
@@ -483,15 +485,16 @@ def test_hosted_function_that_was_cancelled_first() -> None:
 
 def test_hosted_function_that_does_not_come_back(caplog: pytest.LogCaptureFixture) -> None:
     """The coroutine ends when the grace has passed, and the log names the turn."""
-    go = threading.Event()
+    began, go = threading.Event(), threading.Event()
 
     @in_turn(grace=0)
     def tool() -> None:
+        began.set()
         go.wait(BOUND)
 
     async def main() -> None:
         task = asyncio.ensure_future(tool())
-        await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(began.wait, BOUND)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import copy_context
 from typing import Any
 
 import pytest
@@ -144,6 +147,43 @@ def test_signal_waits_for_the_write(played: Played) -> None:
 
     assert ["tools/call"] == before
     assert ["tools/call", "notifications/cancelled"] == played.tried
+
+
+def test_request_that_is_withdrawn(played: Played) -> None:
+    """Stopped after it was begun and before it is written: nothing goes out, and the evidence says so."""
+
+    async def body(wire: Wire) -> None:
+        wire.on_flight.append(lambda flight: wire.stop(flight, "enough"))
+        with pytest.raises(asyncio.CancelledError):
+            await wire.write.send(ask(1))
+
+    report = in_a_turn(played, body).result()
+
+    assert [] == played.tried
+    [evidence] = played.wire.evidence
+    assert ("none", "it was stopped before it was sent") == (evidence.evidence_class, evidence.not_sent)
+    assert ["cancelled"] == [activity.state for activity in report.activities]
+
+
+def test_evidence_keeps_no_turn(played: Played) -> None:
+    """What is known of a stop outlives its turn, and does not hold it."""
+    turns: list[weakref.ref[turnctl.Turn]] = []
+
+    async def body(wire: Wire) -> None:
+        def ask_in_a_turn() -> None:
+            with turnctl.turn("inner") as turn:
+                turns.append(weakref.ref(turn))
+                asyncio.run_coroutine_threadsafe(wire.write.send(ask(1)), wire.loop).result()
+
+        def call() -> None:
+            copy_context().run(ask_in_a_turn)
+
+        await asyncio.to_thread(call)
+
+    asyncio.run(played.run(body))
+    gc.collect()
+
+    assert [None] == [one() for one in turns]
 
 
 def test_late_response_is_not_given_to_the_session(played: Played) -> None:

@@ -123,6 +123,7 @@ class Flight:
         if self.activity is not None:
             self.activity.close(state, detail)
         self.is_settled = True
+        self.turn = None  # what is kept as evidence must not keep the turn
         release_all(self.waiters)
 
     def note_late(self, text: str) -> None:

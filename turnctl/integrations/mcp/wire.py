@@ -213,8 +213,7 @@ class Wire:
         writing = self._spawn(self._write(flight, item))
         await asyncio.shield(writing)  # who is cancelled meanwhile leaves a request behind that is whole
         if flight.call.phase == "withdrawn":
-            assert flight.token is not None
-            raise flight.token._raised()
+            raise asyncio.CancelledError(flight.call.not_sent)  # whoever withdrew it is about to cancel this task
 
     def _begin(self, item: Any, message: Any) -> Flight:
         """A flight of the turn that the sender obeys, before anything is written."""
