@@ -364,3 +364,37 @@ def test_serving_on_the_callers_thread_is_a_checkpoint(server: Server) -> None:
 
     assert not serving.is_alive()
     assert [] == server.serving
+
+
+def test_address_of_the_newer_kind(server: Server) -> None:
+    """A host with colons is one of IPv6, and stands in brackets in the address."""
+    try:
+        edge = server.http("::1")
+    except OSError as error:
+        pytest.skip(f"this machine has no IPv6: {error}")
+    with edge:
+        browser = Browser(edge, alone=True)
+        answer = message_in(browser.call(1, "echo", text="a"))
+        browser.close()
+
+    assert edge.url.startswith("http://[::1]:")
+    assert "a" == answer["result"]["content"][0]["text"]
+
+
+def test_no_descriptor_for_a_connection(edge: HttpEdge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried again a little later; the server goes on."""
+    accept = socket.socket.accept
+    failures: list[OSError] = [OSError(24, "Too many open files")]
+
+    def scarce(sock: socket.socket) -> Any:
+        if failures:
+            raise failures.pop()
+        return accept(sock)
+
+    monkeypatch.setattr(socket.socket, "accept", scarce)
+    browser = Browser(edge, alone=True)
+    answer = message_in(browser.call(1, "echo", text="a"))
+    browser.close()
+
+    assert [] == failures
+    assert "a" == answer["result"]["content"][0]["text"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from mcping import fake_server
 from pages import examples
+from programs import run_program
 
 import turnctl
 
@@ -50,3 +51,15 @@ def test_client_of_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "found x\n" == capsys.readouterr().out
     assert ("completed", []) == (report.outcome, evidence)
     assert "found y" == result.content[0].text
+
+
+def test_server_needs_neither_the_sdk_nor_a_loop() -> None:
+    """Importing the package loads nothing of it; the server loads no asyncio and no SDK."""
+    status, out, err = run_program("""
+        import turnctl.integrations.mcp as mcp
+        print("turnctl.integrations.mcp.server" in sys.modules)
+        mcp.Server("s")
+        print([name for name in ("asyncio", "anyio", "mcp", "http.server") if name in sys.modules])
+    """)
+
+    assert (0, ["False", "[]"], "") == (status, out, err)

@@ -368,3 +368,34 @@ def test_cancellation_while_the_transport_is_left() -> None:
     asyncio.run(main())
 
     assert ["leaving", "left"] == told
+
+
+def test_scope_of_anyio_that_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is put off as well, without a busy loop that takes one cancellation after another."""
+    told: list[str] = []
+    waits: list[int] = []
+    wait = asyncio.wait
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        waits.append(1)
+        return wait(*args, **kwargs)
+
+    @contextlib.asynccontextmanager
+    async def opened() -> AsyncIterator[Any]:
+        played = Played()
+        played.come_in = asyncio.Queue()
+        yield played, played
+        await asyncio.sleep(0.1)
+        told.append("left")
+
+    async def main() -> bool:
+        with anyio.move_on_after(0.01) as scope:
+            async with Wire(opened(), "stdio"):
+                await asyncio.sleep(60)
+        return scope.cancelled_caught
+
+    monkeypatch.setattr(asyncio, "wait", counted)
+
+    assert asyncio.run(main())
+    assert ["left"] == told
+    assert 5 > len(waits)

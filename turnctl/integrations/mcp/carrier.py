@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from turnctl import clock
+from turnctl.integrations.mcp import sdk
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -61,11 +62,12 @@ class Carrier:
         closing.set()
         put_off: asyncio.CancelledError | None = None
         ends_at = clock.monotonic() + _CLOSE_S
-        while not task.done() and clock.monotonic() < ends_at:
-            try:
-                await asyncio.wait((task,), timeout=ends_at - clock.monotonic())
-            except asyncio.CancelledError as error:
-                put_off = error
+        with sdk.shielded(_CLOSE_S):  # a scope of anyio that was cancelled strikes again and again
+            while not task.done() and clock.monotonic() < ends_at:
+                try:
+                    await asyncio.wait((task,), timeout=ends_at - clock.monotonic())
+                except asyncio.CancelledError as error:
+                    put_off = error
         if not task.done():
             task.cancel()
         elif not task.cancelled():

@@ -16,6 +16,7 @@ be taken up again. It is made for this machine: no TLS, no authorisation; a fore
 
 from __future__ import annotations
 
+import errno
 import secrets
 import socket
 import threading
@@ -30,6 +31,7 @@ from turnctl.integrations.mcp.posts import PostConnection
 from turnctl.integrations.mcp.server import Stopper
 from turnctl.tokens.current import current_token
 from turnctl.waiting.descriptors import READ, wait_ready
+from turnctl.waiting.parking import end_of
 from turnctl.waiting.wakeup import Wakeup
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ __all__ = ["HttpEdge"]
 _SESSIONS = 1000
 _LOCAL = frozenset(("localhost", "127.0.0.1", "::1"))
 _REST_S = 10.0
+_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_SCARCE_S = 0.1  # until it is tried again, where there was no descriptor for a connection
 _LAST_WORDS_S = 1.0  # what the end of a stream has to be written in
 
 
@@ -60,17 +64,14 @@ class HttpEdge(Stopper):
         self._connections: dict[threading.Thread, socket.socket] = {}
         self._alone: set[Peer] = set()
         self._home = server.new_peer(self.pool, "http")  # of tasks of those that have no session
-        self._listener = socket.create_server((host, port), reuse_port=False)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host, port), family=family)
+        #: where clients find it
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{self._listener.getsockname()[1]}{path}"
         self._bell = Wakeup()
         self._thread: threading.Thread | None = None
         #: the names of requests that had not come back when it ended
         self.left: tuple[str, ...] = ()
-
-    @property
-    def url(self) -> str:
-        """Where clients find it."""
-        host, port = self._listener.getsockname()[:2]
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}{self.path}"
 
     # -- life -------------------------------------------------------------------------------------------------
 
@@ -121,6 +122,11 @@ class HttpEdge(Stopper):
                 connection, address = self._listener.accept()
             except (BlockingIOError, ConnectionError):
                 continue  # it has gone again
+            except OSError as error:
+                if error.errno not in _SCARCE:
+                    raise
+                wait_ready(current_token(), {bell: READ}, end_of(_SCARCE_S))
+                continue
             self._begin(connection, address)
 
     def _begin(self, connection: socket.socket, address: Any) -> None:

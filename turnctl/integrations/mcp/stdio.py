@@ -138,7 +138,7 @@ def standard_streams() -> Iterator[tuple[int, int]]:
     Meanwhile descriptor 0 is empty and 1 is where stderr goes: a tool that prints, or a command that inherits them,
     neither reads nor writes messages.
     """
-    sys.stdout.flush()
+    _flush()
     read_fd = _set_aside(0)
     try:
         write_fd = _set_aside(1)
@@ -151,13 +151,18 @@ def standard_streams() -> Iterator[tuple[int, int]]:
             try:
                 yield read_fd, write_fd
             finally:
-                sys.stdout.flush()
+                _flush()
                 os.dup2(write_fd, 1)
                 os.dup2(read_fd, 0)
         finally:
             os.close(write_fd)
     finally:
         os.close(read_fd)
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()
 
 
 def _set_aside(fd: int) -> int:
