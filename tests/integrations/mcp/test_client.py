@@ -16,7 +16,7 @@ from standins import BOUND, Background, until
 
 import turnctl
 from turnctl import BadArgument, CancelledError, TurnctlError, TurnOver
-from turnctl.testing import pause_at
+from turnctl.testing import call_at, pause_at
 
 pytest.importorskip("mcp", reason="the official SDK of MCP is not installed: pip install mcp")
 
@@ -387,6 +387,21 @@ def test_ctrl_c_leaves_the_call(talk: Talk) -> None:
     talk.wait_for("notifications/cancelled")
 
     assert ["its caller has left"] == [one["reason"] for one in talk.cancelled()]
+
+
+def test_ctrl_c_as_the_call_begins(talk: Talk) -> None:
+    """It strikes when the request is out and the caller does not wait yet: the server is signalled all the same."""
+
+    def strike() -> None:
+        talk.wait_called()
+        raise KeyboardInterrupt
+
+    with call_at("waiting.asked", strike, thread=threading.current_thread()), pytest.raises(KeyboardInterrupt):
+        talk.client.call_tool("never")
+    talk.wait_for("notifications/cancelled")
+
+    assert ["its caller has left"] == [one["reason"] for one in talk.cancelled()]
+    assert {} == talk.client._connection._asked
 
 
 def test_two_calls_one_is_stopped(talk: Talk) -> None:

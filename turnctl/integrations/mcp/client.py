@@ -181,7 +181,7 @@ class Client:
         turn = registry.enclosing(token)
         if token is not None:
             token.check()  # K2
-        asked: Asked[T] = self._connection.begin(fn, name or str(getattr(fn, "__qualname__", "call")))
+        asked = Asked(fn, name or str(getattr(fn, "__qualname__", "call")))
         try:
             if not self._wait(asked, turn, token, ends_at):
                 self._leave(asked, turn, token, f"it took more than {timeout}")
@@ -192,6 +192,7 @@ class Client:
 
     def _wait(self, asked: Asked[Any], turn: TurnCore | None, token: CancelToken | None, ends_at: float | None) -> bool:
         try:
+            self._connection.begin(asked)  # in here, since a Ctrl-C may strike as soon as it is begun
             return wait_until(token, lambda: asked.has_come, ends_at, asked.waiters)
         except BaseException as error:
             self._leave(asked, turn, token, None)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from _thread import LockType
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from contextvars import Context, ContextVar, copy_context
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from turnctl import clock
 from turnctl.errors import TurnctlError
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection", "Opener"]
 
-T = TypeVar("T")
 #: opens the transport, given what is to be done when a response stream of HTTP has ended
 Opener = Callable[[Callable[[Any], object]], "AbstractAsyncContextManager[tuple[Any, ...]]"]
 
@@ -222,17 +221,15 @@ class Connection:
             return False
         return True
 
-    def begin(self, fn: Callable[[Any], Coroutine[Any, Any, T]], name: str) -> Asked[T]:
-        """Have ``fn(session)`` run there, in a copy of the caller's context."""
+    def begin(self, asked: Asked[Any]) -> None:
+        """Have it run there, in a copy of the caller's context."""
         if not self.is_ready:
             raise TurnctlError(f"the connection to {self.name} is not open; use it inside `with`") from self.error
-        asked = Asked(fn, name)
         context = copy_context()
         context.run(_asking.set, asked)
         self._asked[id(asked)] = asked
         if not self.post(lambda: self._start(asked), context) or self.has_ended:
             asked.fail(self.lost_error())
-        return asked
 
     def _start(self, asked: Asked[Any]) -> None:
         if self._is_closing:
