@@ -87,10 +87,12 @@ def address(hosted: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
         with socket.socket() as sock:
             return sock.connect_ex(("127.0.0.1", port)) == 0
 
-    assert until(answers, within=30)
-    yield f"http://127.0.0.1:{port}/mcp", process
-    process.kill()
-    process.wait(BOUND)
+    try:
+        assert until(answers, within=30)
+        yield f"http://127.0.0.1:{port}/mcp", process
+    finally:
+        process.kill()
+        process.wait(BOUND)
 
 
 def environment() -> dict[str, str]:
@@ -431,13 +433,16 @@ def test_http_server_that_is_killed(tmp_path: Path, protocol: str) -> None:
         run="edge = server.http()\nprint(edge.url, flush=True)\nedge.serve()",
     )
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        with Client.http(url, protocol=protocol) as client, turnctl.turn() as turn:
-            with pytest.raises(ConnectionLost):
-                client.call_tool("die")
-            with pytest.raises(ConnectionLost):
-                client.call_tool("die")
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().strip()
+            with Client.http(url, protocol=protocol) as client, turnctl.turn() as turn:
+                with pytest.raises(ConnectionLost):
+                    client.call_tool("die")
+                with pytest.raises(ConnectionLost):
+                    client.call_tool("die")
+        finally:
+            process.kill()
 
     assert "unknown" == turn.report.activities[0].state
 
