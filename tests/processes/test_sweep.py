@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,7 @@ from commands import alive
 from warding import by_host, tag
 
 from turnctl.processes import launch
+from turnctl.processes.sweep import Below
 
 pytestmark = pytest.mark.usefixtures("wardens")
 
@@ -163,3 +165,10 @@ finish(below)
     expected = "False True" if lists == "numbers" else "True True"
     assert told.startswith(expected)
     assert [] == alive(mark)
+
+
+def test_list_with_nobody_in_it_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where ``wait`` knows of somebody whom no list shows, nothing is taken to be gone (W5)."""
+    monkeypatch.setattr("turnctl.processes.sweep.own_children", lambda since: [])
+
+    assert not Below(os.getpid()).holds_only_dead()

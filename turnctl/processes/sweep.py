@@ -247,11 +247,14 @@ class Below:
         return all(map(_has_ended, others))
 
     def holds_only_dead(self) -> bool:
-        """Whether all that is left are zombies that a process elsewhere traces and has not let go of (W5)."""
+        """Whether all that is left are zombies that a process elsewhere traces and has not let go of (W5).
+
+        Where ``wait`` has not said ECHILD there is somebody, so a list with nobody in it is no proof of anything.
+        """
         children, spared = own_children(self._since), self._spared()
-        return all(pid in spared or _has_ended(pid) for pid in children) and set(children).issuperset(
-            own_children(self._since)
-        )
+        if not children or not all(pid in spared or _has_ended(pid) for pid in children):
+            return False
+        return set(children).issuperset(own_children(self._since))
 
     def _freeze(self, wake: int) -> list[Member]:
         """Stop everybody from the top down (W3); whom there was to stop, parents before children."""
