@@ -33,8 +33,8 @@ __all__ = [
 #: The longest duration that is accepted. Locks and selectors overflow beyond some centuries.
 LONGEST_S = 1e9
 
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
+_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(d|h|ms|m|s)")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
@@ -113,7 +113,7 @@ def parse_duration(
     """Read a duration; returns seconds, or None for "no limit" where ``none`` allows it.
 
     Accepts seconds as an int or a float, and text of number and unit from large to small: "500ms", "30s",
-    "1.5s", "1m30s", "2h". Only the last number may have a fraction. With ``unit_required`` numbers are
+    "1.5s", "1m30s", "2h", "30d". Only the last number may have a fraction. With ``unit_required`` numbers are
     refused as well, since a reader of a file or a command line cannot tell their unit. ``none`` allows None
     and "none"; ``zero`` allows 0. ``what`` names the argument in the message of ``BadDuration``.
     """
@@ -166,7 +166,7 @@ def _read_text(value: str, what: str) -> float:
         parts.append((part[1], part[2]))
         at = part.end()
     if at < len(text) or not parts:
-        raise _refusal(value, what, "it is not made of numbers and the units h, m, s, ms", "1m30s")
+        raise _refusal(value, what, "it is not made of numbers and the units d, h, m, s, ms", "1m30s")
     sizes = [_UNITS[unit] for _, unit in parts]
     if sizes != sorted(set(sizes), reverse=True):
         raise _refusal(value, what, "each unit may come once, from large to small", "1m30s")

@@ -35,6 +35,15 @@ def test_default_ledger_is_the_users_own(monkeypatch: pytest.MonkeyPatch, quick:
     assert found is not None
 
 
+def test_state_directory_can_be_named(monkeypatch: pytest.MonkeyPatch, quick: Path) -> None:
+    """TURNCTL_STATE_DIR is the directory itself, and what is given in the call goes before it."""
+    monkeypatch.setenv("XDG_STATE_HOME", "/elsewhere")
+    monkeypatch.setenv("TURNCTL_STATE_DIR", str(quick))
+
+    assert quick / "ledger.sqlite3" == default_path()
+    assert Path("/given/ledger.sqlite3") == default_path("/given")
+
+
 @pytest.mark.parametrize("given", ["", "relative/state"])
 def test_useless_state_home_is_not_used(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     """An empty or relative XDG_STATE_HOME counts as none."""
