@@ -612,7 +612,9 @@ def test_queue_of_an_interrupted_call_can_still_be_used(
     """Its lock is left free by every interruption, wherever it fell."""
     monkeypatch.setattr(call, "_THROWS", (0.5, 0.5, 0.5))
     struck = 0
-    for round_ in range(12):
+    for round_ in range(100):  # how many rounds it takes is the scheduler's affair
+        if struck > 3:
+            break
         source: queue.Queue[int] = queue.Queue()
         gate, inside = Gate(), threading.Event()
         let_go.append(gate)
