@@ -532,7 +532,7 @@ def test_daemon_of_a_terminal_ends_with_turnctl(number: int) -> None:
         os.kill(screen.pid, number)
 
         assert -number == screen.ended()
-    assert until(lambda: not alive(mark), within=10) if number == signal.SIGKILL else [] == alive(mark)
+        assert until(lambda: not alive(mark), within=10) if number == signal.SIGKILL else [] == alive(mark)
 
 
 def test_command_on_a_terminal_is_proved_to_have_ended(tmp_path: Path) -> None:

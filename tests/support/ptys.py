@@ -14,6 +14,7 @@ from typing import Any
 import pexpect
 from commands import alive
 from launch import BOUND, clean_environment, turnctl_argv
+from standins import until
 from warding import parent_of
 
 PROMPT = "@prompt> "
@@ -71,9 +72,10 @@ class Screen(pexpect.spawn):  # type: ignore[misc]
         self.ptyproc.fileobj.close()
 
     def __exit__(self, *_: object) -> None:
-        for pid in session_of(self.pid):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        # turnctl's helpers end what has left the session, and then themselves: to kill both at once is to let that go
+        _kill([pid for pid in session_of(self.pid) if not is_helper(pid)])
+        until(lambda: not session_of(self.pid))
+        _kill(session_of(self.pid))
         if not self.ptyproc.terminated:
             self.ptyproc.wait()
         self.close()
@@ -112,6 +114,20 @@ class Shell(Screen):
     def is_in_front(self) -> bool:
         """Whether the shell holds the foreground."""
         return self.foreground == os.getpgid(self.pid)
+
+
+def _kill(pids: list[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def is_helper(pid: int) -> bool:
+    """Whether it is a launcher or a warden of turnctl's."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"turnctl: ")
+    except OSError:
+        return False
 
 
 def session_of(leader: int) -> list[int]:
