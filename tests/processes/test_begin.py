@@ -101,6 +101,34 @@ def test_inheritable_descriptors_are_handed_on(owner: FakeTurn) -> None:
     assert f"'{read}'" not in str(shown)
 
 
+def _host(code: str) -> subprocess.CompletedProcess[str]:
+    """A program of its own, to its end."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize("options", ["pass_fds=(251,)", "close_fds=False"])
+def test_descriptor_above_the_limit_is_handed_on(options: str) -> None:
+    """One whose number only an earlier limit allowed is handed on as well, without a warden, which is told."""
+    code = (
+        "import os, resource\nfrom turnctl.processes.command import Unowned, run\n"
+        "os.dup2(1, 251)\nos.set_inheritable(251, True)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))\n"
+        f"done = run(Unowned(), ['sh', '-c', '[ -e /proc/self/fd/251 ] && echo there'], {options})\n"
+        "print(done.stdout, *done.outcome.notes)\n"
+        "print(run(Unowned(), ['true']).outcome.containment)\n"
+    )
+    told, after = _host(code).stdout.splitlines()
+
+    assert "b'there\\n' containment is best-effort: descriptor 251 is to be handed on, and only those below 100" in told
+    assert "complete" == after
+
+
 def test_closed_streams_are_closed_in_the_command() -> None:
     """A standard stream that this program has closed, and the command inherits, is closed there too."""
     code = (
@@ -109,13 +137,7 @@ def test_closed_streams_are_closed_in_the_command() -> None:
         "done = run(Unowned(), '[ -e /proc/$$/fd/0 ] && echo open || echo closed', shell=True, stdin='inherit')\n"
         "print(done.stdout, done.outcome.containment)\n"
     )
-    host = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        stdin=subprocess.DEVNULL,
-    )
+    host = _host(code)
 
     assert ("b'closed\\n' complete\n", "") == (host.stdout, host.stderr)
 

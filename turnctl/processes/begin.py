@@ -94,7 +94,8 @@ def _begin(
                 continue
             except launch.Unavailable as error:
                 why_not = error.strerror or str(error)
-                _remember(why_not)
+                if error.errno != EBADF:  # else it is about this command's descriptors
+                    _remember(why_not)
         missing.append((why_not, ""))
     raise _refusal(spec, missing or [(f"{wish.by} asks for less", "")])
 
@@ -202,7 +203,7 @@ def _request(
         stdout=ends[1],
         stderr=ends[2],
         closed=closed,
-        pass_fds=spec.pass_fds if spec.close_fds else _inheritable(),
+        pass_fds=_handed_on(spec),
         terminal=spec.terminal,
         controlling=controlling if pipes.pty is None else pipes.pty.end,
         console=None if job is None else job.console,
@@ -243,6 +244,20 @@ def _is_inherited(fd: int) -> bool:
         return os.get_inheritable(fd)
     except OSError:
         return False
+
+
+def _handed_on(spec: Spec) -> tuple[int, ...]:
+    """What the program finds open besides the standard streams; ``Unavailable`` where a warden could not have it."""
+    found = spec.pass_fds if spec.close_fds else _inheritable()
+    if not found:
+        return found
+    from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+
+    limit = getrlimit(RLIMIT_NOFILE)[0]
+    if limit != RLIM_INFINITY and max(found) >= limit:
+        text = f"descriptor {max(found)} is to be handed on, and only those below {limit} may be opened now (ulimit -n)"
+        raise launch.Unavailable(EBADF, text)
+    return found
 
 
 def _inheritable() -> tuple[int, ...]:
