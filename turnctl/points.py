@@ -1,6 +1,7 @@
 """Named places where a test may hold a thread, so that each row of an outcome table can be forced.
 
-In production ``hook`` is None and a point costs one global read. ``turnctl.testing`` sets it; nothing else may.
+In production ``hook`` is None and a point costs one global read. ``turnctl.testing`` sets it, and ``ledger.failpoints``
+where its environment names such a place; nothing else may.
 Points stand on paths that decide a race, never in ``check()``.
 """
 

@@ -9,6 +9,7 @@ import pytest
 from desk import Desk
 from stores import admit, finish, held_at, line, program
 
+from turnctl import points
 from turnctl.ledger import failpoints
 from turnctl.ledger.sqlite import SqliteStore
 
@@ -51,6 +52,31 @@ def test_kill_at_the_third_arrival(place: Path, store: SqliteStore) -> None:
     with pytest.raises(AssertionError):
         finish(process)
     assert 3 == len(store.read(lambda books: books.effects_of("i1")))
+
+
+def test_place_of_another_room_is_reached(place: Path) -> None:
+    """The escalation of a command is a place as well, though its room knows nothing of the ledger."""
+    code = """
+        import turnctl
+        import turnctl.ledger.failpoints
+        with turnctl.turn() as turn:
+            turn.run("trap '' TERM; sleep 60 & wait; wait", shell=True, timeout="50ms")
+        """
+    process = program(code, place, TURNCTL_LEDGER_FAILPOINT="escalate.after_term=kill")
+
+    assert -9 == process.wait(20)
+    with pytest.raises(AssertionError):
+        finish(process)
+
+
+def test_hook_is_given_back() -> None:
+    """A place of another room costs nothing once it is not asked for any more."""
+    failpoints.arm("escalate.after_term=raise")
+    with pytest.raises(failpoints.InjectedFault, match="escalate"):
+        points.reach("processes.ladder.asked")
+    failpoints.arm("")
+
+    assert None is points.hook
 
 
 def test_what_is_no_failpoint_is_refused() -> None:

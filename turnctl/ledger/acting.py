@@ -89,6 +89,8 @@ class TurnEffect(SentEffect):
         of.turn.check()
         self._refuse_promise()
         by = of.by
+        if row is not None:
+            reach("send.before_claim")
 
         def commit(books: Books) -> Effect | Refusal:
             admitted: Effect | Refusal | None = row

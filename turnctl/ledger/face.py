@@ -15,6 +15,7 @@ from turnctl.clock import wall
 from turnctl.errors import BadArgument, LedgerRefused
 from turnctl.ledger import dealings
 from turnctl.ledger.attachment import Attachment, error_of
+from turnctl.ledger.failpoints import reach
 from turnctl.ledger.names import new_id
 from turnctl.ledger.task import LedgerTask
 from turnctl.records.accounts import Reconciled, Request, TaskReport
@@ -156,6 +157,7 @@ class Ledger:
             if answer.code == "cancelled":
                 of.heard()
             raise error_of(answer)
+        reach("child.before_spawn")
         return LedgerTask(self, tenant, task_id, inc)
 
     def task(self, tenant: str, task_id: str) -> LedgerTask | None:
