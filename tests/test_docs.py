@@ -83,8 +83,8 @@ def test_examples_of_the_ledger_page_run(
     shown = capsys.readouterr().out
 
     assert 3 == len(journal)
-    assert "completed; 2 effects already happened: mail.send 'line-0', mail.send 'line-1'" in shown
-    assert "cancelled - stopped, effects unresolved; stop requested by alice (wrong list)" in shown
+    assert "; 2 effects already happened: mail.send 'line-0', mail.send 'line-1'; no decision is needed" in shown
+    assert "accepted - stopped, effects unresolved; stop requested by alice (wrong list)" in shown
     assert "lost completed None" in shown
 
 

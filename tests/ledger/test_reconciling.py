@@ -115,7 +115,7 @@ def test_operator_closes_without_a_receipt(ledger: turnctl.Ledger) -> None:
     found = ledger.report(task)
 
     assert ("not_authorised", "cancelled_settled", 0) == (caught.value.code, task.state, found.effects_unresolved)
-    assert "unknown, closed by bob" in str(found)
+    assert "may have happened, admitted before the stop, closed as unknown by bob" in str(found)
 
 
 def test_bad_probes_are_refused() -> None:
@@ -136,7 +136,10 @@ def test_account_says_what_already_happened(ledger: turnctl.Ledger) -> None:
         ledger.cancel(task, by="alice", reason="enough")
     text = str(ledger.report(task)).removesuffix("; not durable")
 
-    assert ("cancelled, settled; stop requested by alice (enough); one effect already happened: mail.send '1'") == text
+    assert (
+        "cancelled, settled; stop requested by alice (enough), promise no-new-actions; one effect already happened, "
+        "admitted before the stop: mail.send '1'; no decision is needed"
+    ) == text
 
 
 def test_account_says_what_may_have_happened(ledger: turnctl.Ledger) -> None:
@@ -145,8 +148,9 @@ def test_account_says_what_may_have_happened(ledger: turnctl.Ledger) -> None:
     text = str(ledger.report(task)).removesuffix("; not durable")
 
     assert (
-        "stopped, effects unresolved; stop requested by alice (enough); "
-        "one effect may have happened and is to be looked up: mail.send '1'"
+        "stopped, effects unresolved; stop requested by alice (enough), promise no-new-actions; one effect may have "
+        "happened, admitted before the stop, and is to be looked up: mail.send '1'; a decision is needed (notify): ask "
+        "its receiver, or close it by name"
     ) == text
 
 

@@ -57,6 +57,7 @@ class TurnEffect(SentEffect):
             admitted_rev=0,
             gen=of.gen,
             adapter=None if adapter is None else adapter.name,
+            reconcilable=adapter is not None and adapter.is_reconcilable,
             consequence=consequence,
         )
         super().__init__(of.store, wanted, found)

@@ -316,6 +316,11 @@ def record_of(effect: Effect, receipt: str | None, *, durable: bool) -> EffectRe
         closed_by=effect.closed_by,
         compensates=effect.compensates,
         durable=durable,
+        admitted_rev=effect.admitted_rev,
+        adapter=effect.adapter,
+        request_ref=effect.request_ref,
+        reconcilable=effect.reconcilable,
+        consequence=effect.consequence,
     )
 
 

@@ -79,6 +79,7 @@ def compensation(
         admitted_rev=0,
         gen=0,
         adapter=None if adapter is None else adapter.name,
+        reconcilable=adapter is not None and adapter.is_reconcilable,
         consequence=original.consequence,
     )
     return Compensation(store, wanted, found, original, actor, auth_ref)

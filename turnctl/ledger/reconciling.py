@@ -22,7 +22,8 @@ from turnctl.ledger.adapters import Adapter, Answer
 from turnctl.ledger.failpoints import reach
 from turnctl.ledger.identity import proof_of_death
 from turnctl.ledger.sent import receipt_of
-from turnctl.records.accounts import Escalation, Reconciled
+from turnctl.records.account_words import ESCALATIONS
+from turnctl.records.accounts import Reconciled
 from turnctl.records.changes import By, Refusal
 from turnctl.tokens.current import check
 
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from turnctl.records.effects import Effect
 
 __all__ = ["observe_deaths", "reconcile"]
-
-#: who should look where a receiver cannot tell, by how much hangs on it
-_ESCALATION: dict[str, Escalation] = {"low": "wait", "medium": "notify", "high": "page"}
 
 
 def observe_deaths(store: Store, tenant: str | None = None) -> list[str]:
@@ -108,7 +106,7 @@ def _ask(store: Store, effect: Effect, probe: Asked | None, by: By) -> Reconcile
             problem, answer = f"the probe answers with turnctl.ledger.Answer or None, not {answer!r}", None
     reach("reconcile.before_write")
     if answer is None:
-        escalation = _ESCALATION[effect.consequence]
+        escalation = ESCALATIONS[effect.consequence]
         more = {"request": effect.effect_id, "answer": None, "escalation": escalation, "problem": problem}
         store.transact(
             lambda books: dealings.note(books, by, effect.inc, "reconcile.asked", effect.effect_id, more),
@@ -129,5 +127,5 @@ def _keep(store: Store, effect: Effect, answer: Answer, by: By) -> Reconciled:
 
     found = store.transact(keep, point="reconcile")
     if isinstance(found, Refusal):
-        return Reconciled(effect, _ESCALATION[effect.consequence], found.text)
+        return Reconciled(effect, ESCALATIONS[effect.consequence], found.text)
     return Reconciled(found)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
+from turnctl.records.account_words import Decision, Escalation, decisions, line
 from turnctl.records.effects import Effect, EffectRecord
 from turnctl.records.states import state_word
 from turnctl.records.tasks import Cancellation, Child, Task
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["Action", "Escalation", "Reconciled", "Request", "TaskReport"]
 
 Action = Literal["cancel", "compensate", "reconcile", "close"]
-Escalation = Literal["wait", "notify", "page"]
 
 
 @attrs.frozen
@@ -74,8 +74,8 @@ class TaskReport:
         task = self.task
         if task.state in ("completed", "failed"):
             outcome, execution = ("completed" if task.state == "completed" else "failed"), "ended"
-            if task.execution == "active":
-                execution = "stopping"
+            if task.execution in ("active", "unproven"):
+                execution = "stopping" if task.execution == "active" else "unproven"
         elif task.is_running and task.execution == "idle" and self.effects_unresolved:
             execution = "lost"
         elif task.state in ("cancelled_settled", "stopped_unresolved"):
@@ -86,6 +86,11 @@ class TaskReport:
         return state_word(
             stop=self.cancellation is not None, outcome=outcome, execution=execution, unresolved=unresolved
         )
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """What somebody has to decide, and how soon, the most urgent first; empty where all takes its course."""
+        return decisions(self)
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain values for JSON, schema ``turnctl.task/1``."""
@@ -108,43 +113,9 @@ class TaskReport:
             },
             "children": [{"inc": its.inc, "state": its.state, "status": child.status} for child, its in self.children],
             "missing": list(self.missing),
+            "decisions": [{"escalation": one.escalation, "text": one.text} for one in self.decisions],
             "summary": str(self),
         }
 
     def __str__(self) -> str:
-        parts = [self.state]
-        if self.cancellation is not None:
-            why = f" ({self.cancellation.reason})" if self.cancellation.reason else ""
-            parts.append(f"stop requested by {self.cancellation.requester}{why}")
-        done = [one for one in self.effects if one.disposition == "completed"]
-        if done:
-            parts.append(f"{_effects(len(done))} already happened: {', '.join(_names(done))}")
-        unknown = [one for one in self.effects if one.is_unresolved and one.phase == "closed"]
-        if unknown:
-            parts.append(
-                f"{_effects(len(unknown))} may have happened and {_are(len(unknown))} to be looked up: "
-                f"{', '.join(_names(unknown))}"
-            )
-        sending = [one for one in self.effects if one.phase == "claimed"]
-        if sending:
-            parts.append(f"{_effects(len(sending))} {_are(len(sending))} on the way: {', '.join(_names(sending))}")
-        parts += [
-            f"{one.kind} {one.key!r} is unknown, closed by {one.closed_by}"
-            for one in self.effects
-            if one.closed_by is not None and one.disposition == "unknown"
-        ]
-        if not self.durable:
-            parts.append("not durable")
-        return "; ".join(parts)
-
-
-def _names(effects: list[EffectRecord]) -> list[str]:
-    return [f"{one.kind} {one.key!r}" for one in effects]
-
-
-def _effects(count: int) -> str:
-    return "one effect" if count == 1 else f"{count} effects"
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
+        return line(self)

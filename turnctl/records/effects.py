@@ -41,7 +41,8 @@ class Effect:
 
     ``effect_id`` is stable over restarts and reconnects; ``intent_key`` is the host's own name for the intent, of which
     at most one may be unknown. ``payload_sha`` is of the bytes as they were given. ``compensates`` names the effect
-    that this one is to make good.
+    that this one is to make good. ``request_ref`` is the protocol's own id of the request that carried it last: another
+    request has another one, and the effect keeps its id. ``reconcilable`` says whether a way to look it up was named.
     """
 
     effect_id: str
@@ -54,7 +55,8 @@ class Effect:
     phase: Phase = "admitted"
     disposition: Disposition = "pending"
     adapter: str | None = None
-    provider_key: str | None = None
+    request_ref: str | None = None
+    reconcilable: bool = False
     consequence: Consequence = "medium"
     #: who sends it, from the claim on: the generation and a name for people
     claim: str | None = None
@@ -103,6 +105,7 @@ class EffectRecord:
     """What a report says of one effect. ``durable`` tells whether this outlives the process that says so.
 
     ``receipt`` is the evidence behind a definitive disposition. ``unknown`` means that it may have happened.
+    ``admitted_rev`` is the task's revision that it was admitted under: below that of a cancellation means before it.
     """
 
     effect_id: str
@@ -115,6 +118,11 @@ class EffectRecord:
     closed_by: str | None = None
     compensates: str | None = None
     durable: bool = False
+    admitted_rev: int = 0
+    adapter: str | None = None
+    request_ref: str | None = None
+    reconcilable: bool = False
+    consequence: Consequence = "medium"
 
     @property
     def is_unresolved(self) -> bool:
