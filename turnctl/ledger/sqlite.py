@@ -26,7 +26,7 @@ from weakref import WeakSet
 from turnctl import log
 from turnctl.errors import StoreBusy, StoreClosed, StoreError, StoreLost, StoreUnsafe
 from turnctl.ledger.connections import Connections
-from turnctl.ledger.failpoints import reach
+from turnctl.ledger.failpoints import InjectedFault, reach
 from turnctl.ledger.highwater import HighWater
 from turnctl.ledger.holders import described, who_writes
 from turnctl.ledger.refusals import FAULTS, told, unkept_text
@@ -86,6 +86,8 @@ class _Desk:
         except StoreLost as error:
             self._broken = error
             _give_all(batch, error)
+        except InjectedFault as error:
+            _give_all(batch, error)
         for request in batch:
             if request.error is None:
                 try:
@@ -141,11 +143,13 @@ class _Desk:
                     "more, is lost; end every program that has the ledger open, then put the right files back"
                 )
                 raise StoreLost(text, path=self.path)
+        reach("commit.before_mark")
         try:
             self._marks.write(*marks)
         except OSError as error:  # it was kept all the same; the mark is behind, which says less and nothing wrong
             log.warning("ledger.mark_not_written", path=self.path, error=str(error))
         if books.accepted:
+            reach("commit.before_bell")
             self._bell.ring()
 
     # -- what goes wrong --------------------------------------------------------------------------------------
