@@ -75,9 +75,7 @@ def killed(nursery: subprocess.Popen[str], quick: Path, name: str, point: str, a
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_at(
-    point: str, nursery: subprocess.Popen[str], paths: dict[str, Counter[str]], quick: Path
-) -> None:
+def test_killed_at(point: str, nursery: subprocess.Popen[str], paths: dict[str, Counter[str]], quick: Path) -> None:
     """Whoever is killed there leaves what was told, a sound log, and tasks that the next one carries on or drains."""
     times, name = max((path[point], name) for name, path in paths.items())
     assert times, f"no life comes to {point}: extend one in tests/support/ledger_lives.py"

@@ -75,7 +75,7 @@ def world(quick: Path) -> Iterator[turnctl.Ledger]:
 def rows(folder: Path) -> dict[str, list[Any]]:
     """All that is in the file."""
     with closing(sqlite3.connect(f"file:{folder}/ledger.db?mode=ro", uri=True)) as connection:
-        return {one: connection.execute(f"SELECT * FROM {one}").fetchall() for one in (*KINDS, "log", "head")}  # noqa: S608
+        return {one: connection.execute(f"SELECT * FROM {one}").fetchall() for one in (*KINDS, "log", "head")}
 
 
 def everything(ledger: turnctl.Ledger) -> dict[str, Any]:
@@ -90,7 +90,9 @@ def everything(ledger: turnctl.Ledger) -> dict[str, Any]:
         "covered": [crs[inc].covered_by == crs["top"].cr for inc in ("child", "grandchild")],
         "phases": [store.read(lambda books, name=name: books.effect(name).phase) for name in effects],  # type: ignore[misc]
         "interested": [one.inc for one in store.read(lambda books: books.interests_in("shared"))],
-        "inventory": json.loads(next(one for one in log(ledger, "top") if one.kind == "cancel.accepted").body)["inventory"],
+        "inventory": json.loads(next(one for one in log(ledger, "top") if one.kind == "cancel.accepted").body)[
+            "inventory"
+        ],
     }
 
 

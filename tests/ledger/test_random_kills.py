@@ -1,4 +1,4 @@
-"""Eight busy processes, killed one by one at random moments: nothing told is lost, nothing comes after a cancellation."""
+"""Busy processes, killed one by one at random moments: nothing told is lost, nothing comes after a cancellation."""
 
 from __future__ import annotations
 

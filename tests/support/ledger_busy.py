@@ -173,7 +173,7 @@ def crowd() -> None:
 def _be_busy(folder: str, seed: int) -> NoReturn:
     try:
         Busy(Life(folder, lambda: None, str(seed)), seed).go_on()
-    except BaseException:  # noqa: BLE001 - it is the end of this process
+    except BaseException:
         traceback.print_exc()
     finally:
         os._exit(1)

@@ -167,7 +167,9 @@ def look_after(life: Life) -> None:
     _die_sending(life, "a", "c")
     with life.open() as ledger:
         task, other, third = (ledger.task("acme", name) for name in "abc")
-        assert task and other and third
+        assert task is not None
+        assert other is not None
+        assert third is not None
         life.cancel(ledger, task)
         life.arm()
         assert not ledger.cancel(task, by="mallory", tenant="evil")
@@ -272,7 +274,7 @@ def _live(name: str, folder: str, armed: str | None) -> NoReturn:
         with open(f"{folder}/reached", "w", encoding="ascii") as file:
             file.writelines(f"{one}\n" for one in reached)
         status = 0
-    except BaseException:  # noqa: BLE001 - it is the end of this process
+    except BaseException:
         traceback.print_exc()
     finally:
         os._exit(status)

@@ -1,4 +1,4 @@
-"""What has to hold of a ledger whose processes were killed: of what they were told, and of what the next worker finds."""
+"""What has to hold of a ledger whose processes were killed: what they were told, and what the next worker finds."""
 
 from __future__ import annotations
 
