@@ -287,7 +287,7 @@ def tiny(quick: Path) -> Iterator[Path]:
     """A file system of 400 KiB."""
     folder = quick / "tiny"
     folder.mkdir(mode=0o700)
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k,mode=700", "tmpfs", folder], capture_output=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=480k,mode=700", "tmpfs", folder], capture_output=True)
     if done.returncode != 0:
         pytest.skip("a small file system cannot be mounted here (needs root)")
     yield folder

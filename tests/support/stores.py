@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from desk import WORKER, Desk
+from desk import HOLDER, WORKER, Desk
 
 import turnctl
-from turnctl.ledger import dealings
+from turnctl.ledger import dealings, turnrows
 from turnctl.ledger.store import Store
+from turnctl.records.turns import TurnRecord
 
 ROOT = str(Path(turnctl.__file__).resolve().parent.parent)
 SUPPORT = str(Path(__file__).resolve().parent)
@@ -66,6 +67,7 @@ def fill(store: Store) -> Desk:
     desk.deal(dealings.attach, WORKER, "i1", 1, "d")
     desk.deal(dealings.own, WORKER, _activity(), 1)
     desk.deal(dealings.detach, WORKER, "i1", 1, "x", "somebody else", "runs on")
+    desk.deal(turnrows.begin, WORKER, TurnRecord("t1", "", 0, HOLDER, command='["make"]'), "i1", 1)
     desk.cancel("i2")
     return desk
 

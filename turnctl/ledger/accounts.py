@@ -8,7 +8,9 @@ from turnctl.errors import LedgerRefused
 from turnctl.ledger import model
 from turnctl.ledger.attachment import record_of
 from turnctl.ledger.moves import whole
+from turnctl.ledger.turnrows import with_proofs
 from turnctl.records.accounts import TaskReport
+from turnctl.records.changes import evolve
 
 if TYPE_CHECKING:
     from turnctl.ledger.store import Books, Store
@@ -28,9 +30,10 @@ def report_on(store: Store, inc: str) -> TaskReport:
             kept = [found for found in books.receipts(one.effect_id) if found.body_sha == one.receipt_sha]
             effects.append(record_of(one, kept[-1].body if kept else None, durable=store.durable))
         missing = tuple(model.missing(view))
-        return TaskReport(view.task, view.cr, tuple(effects), view.children, missing, store.durable)
+        turns = tuple(books.turns_of(inc))
+        return TaskReport(view.task, view.cr, tuple(effects), view.children, missing, store.durable, turns)
 
     found = store.read(look)
     if found is None:
         raise LedgerRefused(f"there is no incarnation {inc} in this ledger, or not for you", code="no_such_task")
-    return found
+    return evolve(found, turns=with_proofs(found.turns))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from turnctl import log
 from turnctl.clock import wall
 from turnctl.errors import EffectCompleted, LedgerRefused
-from turnctl.ledger import dealings
+from turnctl.ledger import dealings, turnrows
 from turnctl.ledger.identity import proof_of_death, this_process
 from turnctl.ledger.moves import whole
 from turnctl.ledger.names import new_id
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from turnctl.ledger.acting import TurnEffect
     from turnctl.ledger.store import Books, Store
     from turnctl.records.effects import Effect
-    from turnctl.records.stops import Cause, Level
+    from turnctl.records.stops import Cause, Level, Outcome
     from turnctl.records.tasks import Cancellation, Lease, PromiseLevel, Task
     from turnctl.tokens.turn import TurnCore
 
@@ -107,18 +107,24 @@ class Attachment:
 
     def _take(self) -> None:
         view = None if self._parent is not None else self.store.read(lambda books: books.at_gate(self.inc))
-        lease = None if view is None else view.lease
-        proof = None if lease is None or not lease.live else proof_of_death(lease.holder)
+        held = None if view is None else view.lease
+        proof = None if held is None or not held.live else proof_of_death(held.holder)
         by, holder = self.by, this_process()
+        row = None if self._is_private else turnrows.row_of(self.turn)
 
         def take(books: Books) -> Lease | Refusal:
             if self._parent is not None:
                 made = self._parent.register(books, by, self.inc, self.task_id)
                 if isinstance(made, Refusal):
                     return made
-            if proof is not None and lease is not None:
-                dealings.observe_gone(books, By("the kernel", "system", by.at), self.inc, lease.gen, evidence=proof)
-            return dealings.take_lease(books, by, self.inc, holder, force=self._force)
+            if proof is not None and held is not None:
+                dealings.observe_gone(books, By("the kernel", "system", by.at), self.inc, held.gen, evidence=proof)
+            lease = dealings.take_lease(books, by, self.inc, holder, force=self._force)
+            if row is not None and not isinstance(lease, Refusal):
+                begun = turnrows.begin(books, by, row, self.inc, lease.gen)
+                if isinstance(begun, Refusal):
+                    raise error_of(begun)  # which takes the lease back
+            return lease
 
         answer = self.store.transact(take, point="child" if self._parent is not None else "lease")
         if not isinstance(answer, Refusal):
@@ -148,7 +154,7 @@ class Attachment:
         self._stop_listening()
         if self._holds:
             self._holds = False
-            self.deal(dealings.give_back, self.inc, self.gen)
+            self.store.transact(lambda books: self._let_go(books, self.by, "failed"))
 
     def _stop_listening(self) -> None:
         unwatch, self._unwatch = self._unwatch, None
@@ -251,20 +257,40 @@ class Attachment:
         if self._has_left:
             return None
         self._stop_listening()
-        trouble = self._quietly(self._give_back) if self._holds else None
-        trouble = self._quietly(self._learn) or trouble
+        trouble = self._quietly(self._depart) if self.gen else None
         self._has_left = trouble is None
         return trouble
 
-    def _give_back(self) -> None:
+    def _depart(self) -> None:
+        """Give back what is held, and tell how the turn ended, in one transaction."""
+        account = None if self._is_private else turnrows.Account(self.turn)
+        by = self.by
+
+        def depart(books: Books) -> dict[str, EffectRecord]:
+            if self._holds:
+                self._give_back(books, by)
+            known = self._learn(books)
+            if account is not None:
+                report = account.text(self._records(known))
+                turnrows.end(books, by, self.turn.turn_id, account.outcome, report=report)
+            return known
+
+        self._known = self.store.transact(depart)
+        self._holds = False
+
+    def _give_back(self, books: Books, by: By) -> None:
         found = [name for a in self.turn.activities.all() if a.owned is not None for name in a.owned.alive()]
         if found:  # it may still act: the task drains until somebody proves that it does not
-            self.deal(dealings.cannot_prove, self.inc, self.gen, why=f"still alive: {', '.join(found)}")
+            dealings.cannot_prove(books, by, self.inc, self.gen, why=f"still alive: {', '.join(found)}")
         else:
-            self.deal(dealings.give_back, self.inc, self.gen)
-        self._holds = False
+            dealings.give_back(books, by, self.inc, self.gen)
         if self._parent is not None:
-            self.deal(dealings.child_became, self._parent.inc, self.inc, "ended")
+            dealings.child_became(books, by, self._parent.inc, self.inc, "ended")
+
+    def _let_go(self, books: Books, by: By, outcome: Outcome) -> None:
+        dealings.give_back(books, by, self.inc, self.gen)
+        if not self._is_private:
+            turnrows.end(books, by, self.turn.turn_id, outcome)
 
     def _quietly(self, fn: Callable[[], object]) -> BaseException | None:
         """Do it; an error of the store is in the report, and is raised when the turn is over (W4)."""
@@ -280,26 +306,25 @@ class Attachment:
 
     # -- effects ----------------------------------------------------------------------------------------------------
 
-    def _learn(self) -> None:
-        """Take in what became of the effects of this turn by others' doing."""
+    def _learn(self, books: Books) -> dict[str, EffectRecord]:
+        """What became of the effects of this turn, also by others' doing."""
         mine = {handle.effect_id for handle in self.handles if handle.effect_id}
-        if mine:
-
-            def look(books: Books) -> list[EffectRecord]:
-                return [self._record(one, books) for one in books.effects_of(self.inc) if one.effect_id in mine]
-
-            self._known = {one.effect_id: one for one in self.store.read(look)}
+        found = [one for one in books.effects_of(self.inc) if one.effect_id in mine] if mine else []
+        return {one.effect_id: self._record(one, books) for one in found}
 
     def _record(self, effect: Effect, books: Books) -> EffectRecord:
         receipts = [one for one in books.receipts(effect.effect_id) if one.body_sha == effect.receipt_sha]
         return record_of(effect, receipts[-1].body if receipts else None, durable=self.durable)
 
     def records(self) -> tuple[EffectRecord, ...]:
+        return self._records(self._known)
+
+    def _records(self, known: dict[str, EffectRecord]) -> tuple[EffectRecord, ...]:
         found = {}
         for handle in list(self.handles):
             record = handle.record
             if record is not None:
-                found[record.effect_id] = self._known.get(record.effect_id, record)
+                found[record.effect_id] = known.get(record.effect_id, record)
         return tuple(found.values())
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from turnctl.ledger import gate, leases, model
+from turnctl.ledger import gate, leases, model, turnrows
 from turnctl.ledger.belongings import (
     attach,
     child_became,
@@ -111,6 +111,7 @@ def observe_gone(books: Books, by: By, inc: str, gen: int, *, evidence: str) -> 
     found: Lease | Refusal | None = deal(
         books, inc, by, lambda view: leases.observe_gone(view, gen, by, evidence=evidence)
     )
+    turnrows.observe_lost(books, by, inc, gen, evidence=evidence)
     return found
 
 

@@ -19,11 +19,19 @@ from turnctl.ledger.store import Books, Store
 from turnctl.records.changes import By, Change, Incarnation, Row
 from turnctl.records.effects import Effect, LedgerEvent, Receipt
 from turnctl.records.tasks import Cancellation, Child, Interest, Lease, OwnedActivity, SharedWork, Task
+from turnctl.records.turns import TurnRecord
 
 __all__ = ["MemoryStore"]
 
 T = TypeVar("T")
-_OWNED = {"effect": "inc", "activity": "inc", "child": "parent_inc", "receipt": "effect_id", "interest": "shared_id"}
+_OWNED = {
+    "effect": "inc",
+    "activity": "inc",
+    "child": "parent_inc",
+    "receipt": "effect_id",
+    "interest": "shared_id",
+    "turn": "inc",
+}
 
 
 class _Books:
@@ -105,6 +113,13 @@ class _Books:
 
     def interests_in(self, shared_id: str) -> list[Interest]:
         return [one for one in self._of("interest", shared_id) if one.live]
+
+    def turn(self, turn_id: str) -> TurnRecord | None:
+        found: TurnRecord | None = self._get("turn", turn_id)
+        return found
+
+    def turns_of(self, inc: str) -> list[TurnRecord]:
+        return self._of("turn", inc)
 
     def events(self, inc: str) -> list[LedgerEvent]:
         return list(self.log.get(inc, ()))

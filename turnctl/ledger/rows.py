@@ -27,6 +27,7 @@ from turnctl.records.tasks import (
     SharedWork,
     Task,
 )
+from turnctl.records.turns import TurnRecord
 
 __all__ = [
     "FIRST_HASH",
@@ -55,6 +56,7 @@ KINDS: dict[str, type[Any]] = {
     "detached": Detached,
     "effect": Effect,
     "receipt": Receipt,
+    "turn": TurnRecord,
 }
 _NAMES = {kind: name for name, kind in KINDS.items()}
 #: which fields tell one row of a kind from another
@@ -69,6 +71,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "detached": ("from_inc", "ref"),
     "effect": ("effect_id",),
     "receipt": ("effect_id", "body_sha"),
+    "turn": ("turn_id",),
 }
 _ALL: tuple[Any, ...] = (*KINDS.values(), Holder)
 _FIELDS: dict[type[Any], tuple[str, ...]] = {kind: tuple(field.name for field in kind.__attrs_attrs__) for kind in _ALL}

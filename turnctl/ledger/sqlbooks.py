@@ -20,6 +20,7 @@ from turnctl.ledger.schema import inserts, selects
 from turnctl.records.changes import By, Change, Incarnation, Row
 from turnctl.records.effects import Effect, LedgerEvent, Receipt
 from turnctl.records.tasks import Cancellation, Interest, SharedWork, Task
+from turnctl.records.turns import TurnRecord
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -163,6 +164,13 @@ class SqlBooks:
 
     def interests_in(self, shared_id: str) -> list[Interest]:
         return self._all("interest", "shared_id = ? AND live = 1", shared_id)
+
+    def turn(self, turn_id: str) -> TurnRecord | None:
+        found: TurnRecord | None = self._get("turn", "turn_id = ?", turn_id)
+        return found
+
+    def turns_of(self, inc: str) -> list[TurnRecord]:
+        return self._all("turn", "inc = ?", inc)
 
     def events(self, inc: str) -> list[LedgerEvent]:
         rows = self._connection.execute(f"SELECT {EVENT_COLUMNS} FROM log WHERE inc = ? ORDER BY n", (inc,))  # noqa: S608

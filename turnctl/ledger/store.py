@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 from turnctl.records.changes import By, Change, Incarnation
 from turnctl.records.effects import Effect, LedgerEvent, Receipt
 from turnctl.records.tasks import Interest, SharedWork, Task
+from turnctl.records.turns import TurnRecord
 
 __all__ = ["Books", "Store"]
 
@@ -50,6 +51,11 @@ class Books(Protocol):
 
     def interests_in(self, shared_id: str) -> list[Interest]:
         """The live ones."""
+
+    def turn(self, turn_id: str) -> TurnRecord | None: ...
+
+    def turns_of(self, inc: str) -> list[TurnRecord]:
+        """The turns that worked on it, oldest first."""
 
     def events(self, inc: str) -> list[LedgerEvent]:
         """The whole log of one incarnation, in order."""

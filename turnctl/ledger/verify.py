@@ -39,6 +39,7 @@ _OWNERS = {
     "interest": "inc",
     "detached": "from_inc",
     "effect": "inc",
+    "turn": "inc",
     "receipt": "(SELECT inc FROM effect WHERE effect.effect_id = receipt.effect_id)",
 }
 _MOST = 100

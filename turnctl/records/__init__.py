@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from turnctl.records.report import ActivityRecord, TurnReport
     from turnctl.records.stops import StopAnswer, StopRecord, StopResult
     from turnctl.records.tasks import Cancellation, Task
+    from turnctl.records.turns import TurnRecord
 
 __all__ = [
     "ActivityRecord",
@@ -30,6 +31,7 @@ __all__ = [
     "StopResult",
     "Survivor",
     "Task",
+    "TurnRecord",
     "TurnReport",
 ]
 
@@ -49,6 +51,7 @@ _HOMES = {
     "StopResult": "turnctl.records.stops",
     "Survivor": "turnctl.records.process",
     "Task": "turnctl.records.tasks",
+    "TurnRecord": "turnctl.records.turns",
     "TurnReport": "turnctl.records.report",
 }
 

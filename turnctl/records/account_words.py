@@ -74,6 +74,9 @@ def _asked(report: TaskReport) -> str:
 
 def _execution(report: TaskReport) -> Iterable[str]:
     task = report.task
+    lost = [one for one in report.turns[-1:] if one.state == "lost"]
+    if lost and not task.is_over:
+        yield f"turn {lost[0].turn_id} ended without a word: {lost[0].lost}"
     if task.state in ("completed", "failed"):
         if task.execution == "active":
             yield "something of it still runs"

@@ -10,6 +10,7 @@ from turnctl.records.account_words import Decision, Escalation, decisions, line
 from turnctl.records.effects import Effect, EffectRecord
 from turnctl.records.states import state_word
 from turnctl.records.tasks import Cancellation, Child, Task
+from turnctl.records.turns import TurnRecord
 
 if TYPE_CHECKING:
     from turnctl.records.report import Execution
@@ -51,7 +52,8 @@ class TaskReport:
     """What a ledger knows of one incarnation. The three facts are apart: no one of them says another.
 
     ``cancellation`` is the intent, ``task.execution`` what is known of its worker, ``effects`` what got out or may
-    have. ``missing`` names what has to be told or to happen before it can go on from where it is.
+    have. ``missing`` names what has to be told or to happen before it can go on from where it is. ``turns`` are the
+    attempts, each with what it knew at its end; one whose process was killed has no end, and is told as lost.
     """
 
     task: Task
@@ -60,6 +62,8 @@ class TaskReport:
     children: tuple[tuple[Child, Task], ...]
     missing: tuple[str, ...]
     durable: bool
+    #: the turns that worked on it, oldest first
+    turns: tuple[TurnRecord, ...] = ()
 
     @property
     def effects_unresolved(self) -> int:
@@ -76,7 +80,7 @@ class TaskReport:
             outcome, execution = ("completed" if task.state == "completed" else "failed"), "ended"
             if task.execution in ("active", "unproven"):
                 execution = "stopping" if task.execution == "active" else "unproven"
-        elif task.is_running and task.execution == "idle" and self.effects_unresolved:
+        elif task.is_running and self._is_lost:
             execution = "lost"
         elif task.state in ("cancelled_settled", "stopped_unresolved"):
             outcome, execution = "cancelled", "ended"
@@ -91,6 +95,13 @@ class TaskReport:
     def decisions(self) -> tuple[Decision, ...]:
         """What somebody has to decide, and how soon, the most urgent first; empty where all takes its course."""
         return decisions(self)
+
+    @property
+    def _is_lost(self) -> bool:
+        """Whether its last worker went without a word: its process is proven to be gone, or it left effects unknown."""
+        if self.turns and self.turns[-1].state == "lost":
+            return True
+        return self.task.execution == "idle" and self.effects_unresolved > 0
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain values for JSON, schema ``turnctl.task/1``."""
@@ -114,6 +125,7 @@ class TaskReport:
             "children": [{"inc": its.inc, "state": its.state, "status": child.status} for child, its in self.children],
             "missing": list(self.missing),
             "decisions": [{"escalation": one.escalation, "text": one.text} for one in self.decisions],
+            "turns": [one.as_dict() for one in self.turns],
             "summary": str(self),
         }
 

@@ -17,10 +17,23 @@ from turnctl.records.tasks import (
     SharedWork,
     Task,
 )
+from turnctl.records.turns import TurnRecord
 
 __all__ = ["By", "Change", "Incarnation", "Note", "Refusal", "RefusalCode", "Row", "evolve"]
 
-Row = Task | Cancellation | Lease | OwnedActivity | Child | SharedWork | Interest | Detached | Effect | Receipt
+Row = (
+    Task
+    | Cancellation
+    | Lease
+    | OwnedActivity
+    | Child
+    | SharedWork
+    | Interest
+    | Detached
+    | Effect
+    | Receipt
+    | TurnRecord
+)
 RefusalCode = Literal[
     "already_completed",
     "already_cancelled",
@@ -47,6 +60,7 @@ RefusalCode = Literal[
     "same_owner",
     "children_open",
     "has_no_interest",
+    "turn_known",
 ]
 
 evolve = attrs.evolve

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from turnctl.clock import monotonic
+from turnctl.clock import monotonic, wall
 from turnctl.records.report import TurnReport
 from turnctl.tokens.pausing import pauses_in_words
 from turnctl.tokens.swallowing import swallowed_in_words
@@ -16,16 +16,22 @@ if TYPE_CHECKING:
 __all__ = ["report_of"]
 
 
-def report_of(turn: TurnCore) -> TurnReport:
-    """What is known of the turn now. Never blocks; may be asked at any time, from any thread."""
+def report_of(turn: TurnCore, *, is_last: bool = False) -> TurnReport:
+    """What is known of the turn now. Never blocks; may be asked at any time, from any thread.
+
+    ``is_last`` is for its last step: all that it owned was ended or named, and nothing is left but to say so.
+    """
     token = turn.token
-    over = turn.is_over
+    over = turn.is_over or is_last
     activities = turn.activities.all()
     processes = tuple(outcome for a in activities if a.owned is not None and (outcome := a.owned.outcome()) is not None)
     record = token.record
     stop_took: float | None = None
-    if record is not None and turn.over_at is not None:
-        stop_took = max(turn.over_mono - record.at, 0.0)
+    ended_at, ended_mono = turn.over_at, turn.over_mono
+    if is_last and ended_at is None:
+        ended_at, ended_mono = wall(), monotonic()
+    if record is not None and ended_at is not None:
+        stop_took = max(ended_mono - record.at, 0.0)
     alive = _alive(turn, over)
     ruling = turn._ruling
     effects = () if ruling is None else ruling.records()
@@ -35,7 +41,7 @@ def report_of(turn: TurnCore) -> TurnReport:
         outcome=token.outcome,
         execution=_execution(turn, over, bool(alive) or any(p.survivors or p.is_held_by_unknown for p in processes)),
         started_at=turn.started_at,
-        ended_at=turn.over_at,
+        ended_at=ended_at,
         stop=record,
         level=token.level,
         stop_took_s=stop_took,

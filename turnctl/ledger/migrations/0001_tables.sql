@@ -175,6 +175,28 @@ CREATE TABLE receipt (
     UNIQUE (effect_id, body_sha)
 );
 
+-- the turns that worked on an incarnation; one without an end runs, or was lost with its process
+CREATE TABLE turn (
+    pos INTEGER PRIMARY KEY,
+    turn_id TEXT NOT NULL UNIQUE,
+    inc TEXT NOT NULL REFERENCES task (inc),
+    gen INTEGER NOT NULL CHECK (gen > 0),
+    holder TEXT NOT NULL,
+    session TEXT,
+    name TEXT,
+    command TEXT,
+    folder TEXT,
+    begun_at REAL NOT NULL,
+    ended_at REAL,
+    outcome TEXT CHECK (outcome IN ('completed', 'failed', 'cancelled', 'superseded')),
+    report TEXT,
+    output TEXT,
+    lost TEXT,
+    authority TEXT NOT NULL,
+    CHECK ((outcome IS NULL) = (ended_at IS NULL))
+);
+CREATE INDEX turn_of ON turn (inc);
+
 -- what happened, in the order of the store (pos) and of each incarnation (n)
 CREATE TABLE log (
     pos INTEGER PRIMARY KEY,
@@ -250,3 +272,7 @@ CREATE TRIGGER effect_stays BEFORE UPDATE ON effect
             AND NEW.disposition <> OLD.disposition)
         OR (OLD.phase = 'claimed' AND NEW.phase NOT IN ('claimed', 'closed'))
 BEGIN SELECT RAISE(ABORT, 'what is known of an effect is not unknown again'); END;
+CREATE TRIGGER turn_stays BEFORE UPDATE ON turn
+    WHEN NEW.inc IS NOT OLD.inc OR NEW.gen IS NOT OLD.gen OR NEW.holder IS NOT OLD.holder
+        OR NEW.command IS NOT OLD.command OR NEW.begun_at IS NOT OLD.begun_at OR OLD.ended_at IS NOT NULL
+BEGIN SELECT RAISE(ABORT, 'a turn that has ended stays as it was told'); END;
