@@ -33,7 +33,7 @@ class Actor:
         self.receiver = Client(port, credential)
         #: the other process of a race, where there is one
         self.peer = socket.socket(fileno=peer) if peer >= 0 else None
-        self.peers_words = None if self.peer is None else self.peer.makefile("rw", encoding="ascii", buffering=1)
+        self.peers_words = None if self.peer is None else self.peer.makefile("r", encoding="ascii")
 
     def say(self, **what: Any) -> None:
         print(json.dumps(what), flush=True)
@@ -45,9 +45,9 @@ class Actor:
 
     def meet(self, word: str = "") -> str:
         """Wait until the other process is here too; the word that it brings."""
+        assert self.peer is not None
         assert self.peers_words is not None
-        self.peers_words.write(f"{word}\n")
-        self.peers_words.flush()
+        self.peer.sendall(f"{word}\n".encode())
         return self.peers_words.readline().strip()
 
     def task(self, inc: str) -> turnctl.LedgerTask:

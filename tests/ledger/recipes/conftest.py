@@ -20,3 +20,9 @@ def stage(quick: Path) -> Iterator[Stage]:
     with Stage(quick) as stage:
         yield stage
         assert [] == wrong(stage.ledger, stage.receiver)
+
+
+@pytest.fixture
+def rounds(request: pytest.FixtureRequest) -> int:
+    """How often a barrier loop goes round: all of them with ``--stress``."""
+    return 500 if request.config.getoption("--stress") else 100
