@@ -354,3 +354,56 @@ def test_shared_work_that_is_done_is_not_cancelled() -> None:
             pytest.fail("it was shared")
 
     assert ("ended", "ended") == (shared.state, caught.value.code)
+
+
+@pytest.mark.parametrize("cancelled", ["by the turn", "by the ledger"])
+def test_what_is_to_be_delivered_is_sent_after_a_stop(ledger: turnctl.Ledger, cancelled: str) -> None:
+    """Under "deliver" an admitted effect is entered though the turn was stopped; a new one is not."""
+    task = ledger.submit("acme", "job", policy="deliver")
+    with turnctl.turn(task=task) as turn:
+        effect = turn.effect("mail.send", key="m1").admit()
+        if cancelled == "by the turn":
+            turn.cancel("enough")
+        else:
+            task.cancel(by="alice", reason="enough")
+            with pytest.raises(turnctl.CancelledError):
+                turn.sleep(10)
+        with effect as sent:
+            sent.complete("250 ok")
+        with pytest.raises(turnctl.CancelledError), turn.effect("mail.send", key="m2"):
+            pytest.fail("it ran")
+    (record,) = turn.report.effects
+
+    assert ("cancelled", "completed") == (turn.outcome, record.disposition)
+    assert ("cancelled_settled", "enough") == (task.state, ledger.report(task).cancellation.reason)
+
+
+def test_shutdown_delivers_nothing(ledger: turnctl.Ledger) -> None:
+    """A worker that goes away leaves what it had admitted to the next one, which sends it under the same id."""
+    task = ledger.submit("acme", "job", policy="deliver")
+    with turnctl.turn(task=task) as turn:
+        effect = turn.effect("mail.send", key="m1").admit()
+        turn.cancel("redeploy", cause="shutdown")
+        with pytest.raises(turnctl.CancelledError), effect:
+            pytest.fail("it ran")
+    with turnctl.turn(task=task) as second, second.effect("mail.send", key="m1") as sent:
+        sent.complete("250 ok")
+
+    assert ("completed", effect.effect_id) == (task.state, sent.effect_id)
+
+
+def test_provider_is_not_asked_about_a_late_delivery(ledger: turnctl.Ledger) -> None:
+    """What is sent after the cut-off on purpose is not cancelled at its provider in the same breath."""
+    asked = []
+    adapter = http_adapter(cancel=lambda effect: asked.append(effect.effect_id))
+    task = ledger.submit("acme", "job", policy="deliver", promise="ask-provider", adapters=[adapter])
+    with turnctl.turn(task=task) as turn:
+        effect = turn.effect("mail.send", key="m1", adapter=adapter).admit()
+        task.cancel(by="alice")
+        with pytest.raises(turnctl.CancelledError):
+            turn.sleep(10)
+        with effect as sent:
+            sent.complete("250 ok")
+
+    assert [] == asked
+    assert sent.record.after_cutoff

@@ -2,10 +2,11 @@
 
 Invariants
   X1  The body of the ``with`` runs only when the effect was admitted and claimed by this call: committed to the store,
-      with the turn not stopped as seen within that transaction.
+      with the turn not stopped as seen within that transaction; or admitted before, for a task whose policy is
+      "deliver", which a stop of the turn takes nothing from while the turn is not over.
   X2, X3  see ``ledger.sent``.
 
-Blocks for one transaction at each step. Entering is a checkpoint.
+Blocks for one transaction at each step. Entering is a checkpoint, but for what "deliver" lets through.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from turnctl.ledger.names import new_id
 from turnctl.ledger.sent import SentEffect, bytes_of
 from turnctl.records.changes import By, Refusal
 from turnctl.records.effects import Effect
+from turnctl.tokens.pausing import wait_while_paused
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -87,7 +89,10 @@ class TurnEffect(SentEffect):
 
     def _commit(self, *, claims: bool) -> Effect:
         of, row = self._of, self._row
-        of.turn.check()
+        if row is not None and of.delivers():
+            wait_while_paused(of.turn.token)
+        else:
+            of.turn.check()
         self._refuse_promise()
         by = of.by
         if row is not None:
@@ -101,7 +106,8 @@ class TurnEffect(SentEffect):
                 admitted = dealings.claim_again(books, by, admitted.row.effect_id, of.gen, by.actor, why=why)  # type: ignore[union-attr]
             elif claims and isinstance(admitted, Effect):
                 admitted = dealings.claim(books, by, admitted.effect_id, of.gen, by.actor)
-            if isinstance(admitted, Effect) and (of.turn.token.cancelled or of.turn.token.retired):
+            halts = of.turn.token.retired or (of.turn.token.cancelled and not (row is not None and of.delivers()))
+            if isinstance(admitted, Effect) and halts:
                 raise _Halted  # what was accepted here before this line stops it; what comes later finds it done (X1)
             return admitted
 
@@ -155,8 +161,13 @@ class TurnEffect(SentEffect):
         raise error_of(refusal, receipt)
 
     def _ask_on_stop(self) -> None:
-        """Where that is promised, have the provider asked as soon as the turn is stopped."""
-        if self._adapter.cancel is not None and self._of.promise in ("ask-provider", "prevent-delivery"):
+        """Where that is promised, have the provider asked as soon as the turn is stopped, if it was sent before."""
+        is_late = self._row is not None and self._row.after_cutoff
+        if (
+            not is_late
+            and self._adapter.cancel is not None
+            and self._of.promise in ("ask-provider", "prevent-delivery")
+        ):
             self._asking = self._of.turn.token.on_cancel(self._ask_provider)
 
     def _ask_provider(self) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from turnctl.ledger.store import Books, Store
     from turnctl.records.effects import Effect
     from turnctl.records.stops import Cause, Level, Outcome
-    from turnctl.records.tasks import Cancellation, Lease, PromiseLevel, Task
+    from turnctl.records.tasks import Cancellation, Lease, Policy, PromiseLevel, Task
     from turnctl.tokens.turn import TurnCore
 
 __all__ = ["Attachment", "error_of"]
@@ -70,8 +70,9 @@ class Attachment:
         self.task_id = task_id
         self.gen = 0
         self.cr: Cancellation | None = None
-        #: what the task promises; it never changes
+        #: what the task promises, and what a stop does to what was admitted; they never change
         self.promise: PromiseLevel = "no-new-actions"
+        self.policy: Policy = "suppress"
         self.handles: list[TurnEffect] = []
         self._name = f"turn {turn.turn_id} of process {os.getpid()}"
         self._force = force
@@ -131,7 +132,8 @@ class Attachment:
             self.gen = answer.gen
             self._holds = True
             task = self.store.read(lambda books: books.task(self.inc))
-            self.promise = self.promise if task is None else task.promise
+            if task is not None:
+                self.promise, self.policy = task.promise, task.policy
         elif answer.code == "cancelled" and self._parent is not None:
             self._parent.heard()  # the stop comes down by the token
             self._has_left = self._is_decided = True
@@ -180,10 +182,8 @@ class Attachment:
 
     def _tell(self) -> None:
         """Tell the store of a stop that it may not know (W3), and that this worker begins nothing more."""
-        stop = first = self.turn.token.record
-        while first is not None and first.origin is not None:
-            first = first.origin
-        if stop is None or first is None or first.cause in _KEEPS_THE_TASK or not self._holds:
+        stop = self.turn.token.record
+        if stop is None or not self._holds or self._keeps_the_task():
             return
         by = self.by
         asked = By(stop.by or stop.cause, "canceller", by.at)
@@ -200,6 +200,17 @@ class Attachment:
             return None if now is None else now.cr
 
         self.cr = self.store.transact(tell, urgent=True, point="cancel") or self.cr
+
+    def _keeps_the_task(self) -> bool:
+        """Whether the turn was stopped by what leaves its task to the next worker."""
+        first = self.turn.token.record
+        while first is not None and first.origin is not None:
+            first = first.origin
+        return first is not None and first.cause in _KEEPS_THE_TASK
+
+    def delivers(self) -> bool:
+        """Whether what was admitted may be sent here, though the turn be stopped: the policy "deliver"."""
+        return self.policy == "deliver" and not self._keeps_the_task()
 
     # -- the end ----------------------------------------------------------------------------------------------------
 

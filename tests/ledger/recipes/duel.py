@@ -38,13 +38,13 @@ def cancels(me: Actor, rounds: int) -> None:
 
 
 def works(me: Actor, deed: str, rounds: int, seed: int, **how: Any) -> list[dict[str, Any]]:
-    """The worker's side; of each round the incarnation, whether it came first by its own account, and the answers."""
+    """The worker's side; of each round the incarnation, whether it came first and did it, and the answers."""
     chance = random.Random(seed)
     act = DEEDS[deed]
     head, found = 0.0, []
     for n in range(rounds):
         task = me.ledger.submit("acme", f"{deed}-{n}", **how)
-        told: dict[str, Any] = {"inc": task.inc, "did": False}
+        told: dict[str, Any] = {"inc": task.inc, "first": False, "did": False}
         turn = turnctl.turn(task=task)
         with suppress(turnctl.CancelledError), turn:
             for _ in act(me, turn, told):  # each deed yields once, where it is ready
@@ -52,7 +52,7 @@ def works(me: Actor, deed: str, rounds: int, seed: int, **how: Any) -> list[dict
                 _spin(max(0.0, head))
         told |= {"canceller": me.meet(), "outcome": turn.outcome}
         found.append(told)
-        head += chance.uniform(0, _STEP_US) * (1 if told["did"] else -1)
+        head += chance.uniform(0, _STEP_US) * (1 if told["first"] else -1)
     return found
 
 
@@ -60,7 +60,7 @@ def gate(me: Actor, turn: Any, told: dict[str, Any]) -> Any:
     """The whole of an effect."""
     yield
     with turn.effect("mail.send", key="k", payload="hello") as sent:
-        told["did"] = True
+        told |= {"first": True, "did": True}
         sent.complete(me.receiver.post(sent.effect_id, sent.payload))
 
 
@@ -69,7 +69,7 @@ def claim(me: Actor, turn: Any, told: dict[str, Any]) -> Any:
     effect = turn.effect("mail.send", key="k", payload="hello").admit()
     yield
     with suppress(turnctl.LedgerRefused), effect as sent:
-        told["did"] = True
+        told |= {"first": not sent.record.after_cutoff, "did": True}
         sent.complete(me.receiver.post(sent.effect_id, sent.payload))
 
 
@@ -83,7 +83,7 @@ def children(me: Actor, turn: Any, told: dict[str, Any]) -> Any:
         with turnctl.turn(task=child) as below:
             grandchild = me.ledger.submit("acme", f"grandchild of {told['inc']}", parent=below)
             told["registered"].append(grandchild.inc)
-            told["did"] = True
+            told |= {"first": True, "did": True}
 
 
 DEEDS: dict[str, Callable[[Actor, Any, dict[str, Any]], Any]] = {"gate": gate, "claim": claim, "children": children}

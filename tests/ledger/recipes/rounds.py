@@ -23,7 +23,7 @@ def both_orders(stage: Stage, deed: str, *, rounds: int, **how: Any) -> list[dic
         worker.tell("duel:works", deed=deed, rounds=rounds, seed=lot, **how)
         found += worker.hear(within=300)
         canceller.hear()
-        if len(Counter(one["did"] for one in found)) == 2:
+        if len(Counter(one["first"] for one in found)) == 2:
             break
     else:
         pytest.fail(f"{deed}: one order never came in {len(found)} rounds")
