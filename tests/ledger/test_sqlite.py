@@ -284,10 +284,10 @@ def test_file_that_is_taken_away_is_noticed(place: Path, ending: str) -> None:
 
 @pytest.fixture
 def tiny(quick: Path) -> Iterator[Path]:
-    """A file system of 400 KiB."""
+    """A file system of 640 KiB."""
     folder = quick / "tiny"
     folder.mkdir(mode=0o700)
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=480k,mode=700", "tmpfs", folder], capture_output=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=640k,mode=700", "tmpfs", folder], capture_output=True)
     if done.returncode != 0:
         pytest.skip("a small file system cannot be mounted here (needs root)")
     yield folder

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from turnctl.ledger.sharing import Share
     from turnctl.records.accounts import Reconciled, Request
     from turnctl.records.effects import Answer
+    from turnctl.records.retention import Purged
 
 __all__ = [
     "Adapter",
     "Answer",
     "Compensation",
+    "Purged",
     "Reconciled",
     "Request",
     "Share",
@@ -29,6 +31,7 @@ _HOMES = {
     "Adapter": "turnctl.ledger.adapters",
     "Answer": "turnctl.records.effects",
     "Compensation": "turnctl.ledger.compensating",
+    "Purged": "turnctl.records.retention",
     "Reconciled": "turnctl.records.accounts",
     "Request": "turnctl.records.accounts",
     "Share": "turnctl.ledger.sharing",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from turnctl.errors import LedgerRefused
 from turnctl.ledger import model
-from turnctl.ledger.attachment import record_of
-from turnctl.ledger.moves import whole
+from turnctl.ledger.attachment import error_of, record_of
+from turnctl.ledger.moves import none, whole
 from turnctl.ledger.turnrows import with_proofs
 from turnctl.records.accounts import TaskReport
-from turnctl.records.changes import evolve
+from turnctl.records.changes import Refusal, evolve
 
 if TYPE_CHECKING:
     from turnctl.ledger.store import Books, Store
@@ -21,10 +20,10 @@ __all__ = ["report_on"]
 def report_on(store: Store, inc: str) -> TaskReport:
     """See ``Ledger.report``; one consistent state."""
 
-    def look(books: Books) -> TaskReport | None:
+    def look(books: Books) -> TaskReport | Refusal:
         view = whole(books, inc)
         if view is None:
-            return None
+            return none(books, inc)
         effects = []
         for one in books.effects_of(inc):
             kept = [found for found in books.receipts(one.effect_id) if found.body_sha == one.receipt_sha]
@@ -34,6 +33,6 @@ def report_on(store: Store, inc: str) -> TaskReport:
         return TaskReport(view.task, view.cr, tuple(effects), view.children, missing, store.durable, turns)
 
     found = store.read(look)
-    if found is None:
-        raise LedgerRefused(f"there is no incarnation {inc} in this ledger, or not for you", code="no_such_task")
+    if isinstance(found, Refusal):
+        raise error_of(found)
     return evolve(found, turns=with_proofs(found.turns))

@@ -50,7 +50,7 @@ def register_child(
 ) -> Task | Refusal:
     view = books.incarnation(parent_inc)
     if view is None:
-        return none(parent_inc)
+        return none(books, parent_inc)
     parent = view.task
     made = model.submit(
         books.latest(parent.tenant, task_id),
@@ -75,7 +75,7 @@ def child_became(books: Books, by: By, parent_inc: str, child_inc: str, status: 
     mine = [] if view is None else [one for one, _ in view.children if one.parent_inc == parent_inc]
     child = next((one for one in mine if one.child_inc == child_inc), None)
     if view is None or child is None:
-        return none(child_inc)
+        return none(books, child_inc)
     change = kids.child_became(view, child, status, by)
     books.write(change, by)
     answer: Child | Refusal = change.answer
@@ -113,7 +113,7 @@ def attach(books: Books, by: By, inc: str, gen: int, shared_id: str) -> Interest
     shared = books.shared(shared_id)
     view = books.at_gate(inc)
     if view is None or (shared is not None and shared.tenant != view.task.tenant):
-        return none(inc)
+        return none(books, inc)
     change = kids.attach(view, shared, shared_id, gen, by)
     books.write(change, by)
     answer: Interest | Refusal = change.answer
@@ -124,7 +124,7 @@ def release(books: Books, by: By, inc: str, shared_id: str) -> Interest | Refusa
     shared = books.shared(shared_id)
     view = books.incarnation(inc)
     if view is None or shared is None:
-        return none(inc)
+        return none(books, inc)
     others = [one for one in books.interests_in(shared_id) if one.inc != inc]
     change = kids.release(view, shared, len(others), by)
     books.write(change, by)
@@ -135,7 +135,7 @@ def release(books: Books, by: By, inc: str, shared_id: str) -> Interest | Refusa
 def end_shared(books: Books, by: By, inc: str, shared_id: str) -> SharedWork | Refusal:
     shared = books.shared(shared_id)
     if shared is None:
-        return none(inc)
+        return none(books, inc)
     found: SharedWork | Refusal = deal(books, inc, by, lambda view: kids.end_shared(view, shared, by))
     return found
 

@@ -149,7 +149,7 @@ def cancel(
     """Accept a cancellation of ``inc`` and, with ``scope`` "subtree", of all that is below it (D1)."""
     view = whole(books, inc)
     if view is None:
-        return none(inc)
+        return none(books, inc)
     newest = books.latest(view.task.tenant, view.task.task_id)
     if view.cr is None and view.task.is_over and newest is not None and newest.inc != inc:
         text = (
@@ -209,7 +209,7 @@ def note(books: Books, by: By, inc: str, kind: str, subject: str, more: dict[str
 def admit(books: Books, by: By, wanted: Effect, gen: int, payload: bytes) -> Effect | Refusal:
     view = books.at_gate(wanted.inc)
     if view is None:
-        return none(wanted.inc)
+        return none(books, wanted.inc)
     change = gate.admit(view, wanted, gen, books.effects_of(wanted.inc, wanted.intent_key), by)
     books.write(change, by, payload=payload)
     answer: Effect | Refusal = change.answer

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from turnctl import log
-from turnctl.clock import wall
+from turnctl.clock import parse_duration, wall
 from turnctl.errors import BadArgument, LedgerRefused
 from turnctl.ledger import dealings
 from turnctl.ledger.attachment import Attachment, error_of
 from turnctl.ledger.failpoints import reach
+from turnctl.ledger.graves import known
+from turnctl.ledger.moves import none
 from turnctl.ledger.names import new_id
 from turnctl.ledger.task import LedgerTask
 from turnctl.records.accounts import Reconciled, Request, TaskReport
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from turnctl.ledger.adapters import Adapter, Asked
     from turnctl.ledger.compensating import Compensation
     from turnctl.ledger.store import Store
+    from turnctl.records.retention import Purged
     from turnctl.records.tasks import Cancellation, Policy, PromiseLevel, Scope, Task
     from turnctl.tokens.turn import TurnCore
 
@@ -172,9 +175,9 @@ class Ledger:
 
     def row_of(self, task: LedgerTask) -> Task:
         """What is on record of it; ``LedgerRefused`` where it was purged."""
-        found = self.store.read(lambda books: books.task(task.inc))
-        if found is None:
-            raise LedgerRefused(f"{task!r} is not in this ledger any more", code="no_such_task")
+        found = self.store.read(lambda books: books.task(task.inc) or none(books, task.inc))
+        if isinstance(found, Refusal):
+            raise error_of(found)
         return found
 
     # -- stopping -------------------------------------------------------------------------------------------------
@@ -235,7 +238,7 @@ class Ledger:
         self, action: Literal["cancel", "compensate", "reconcile", "close"], inc: str, by: str, tenant: str | None
     ) -> str | Refusal:
         """The reference of the authorisation, empty where there is none; or the refusal, noted where there is one."""
-        row = self.store.read(lambda books: books.task(inc))
+        row = self.store.read(lambda books: known(books, inc))
         granted = False if row is None else self._authorise(Request(action, by, tenant, row))
         if granted:
             return granted if isinstance(granted, str) else ""
@@ -309,6 +312,31 @@ class Ledger:
         if isinstance(allowed, Refusal) or effect is None:
             raise error_of(allowed if isinstance(allowed, Refusal) else Refusal("no_such_task", _NOT_YOURS))
         return compensation(self.store, effect, kind, key, payload, by, allowed or auth_ref, adapter)
+
+    def purge(
+        self,
+        *,
+        older_than: float | str = "30d",
+        keep_tombstones: float | str = "90d",
+        dry_run: bool = False,
+        include_detached: bool = False,
+    ) -> Purged:
+        """Take away what is over for longer than ``older_than`` and wholly told of; see docs/ledger.md for what stays.
+
+        What is left of an incarnation is its tombstone, so that what comes late for it is answered
+        ``stale_incarnation``, and its task id goes on counting; tombstones older than ``keep_tombstones`` are dropped,
+        with a record of how many. In short transactions; a cancellation waits for one of them at most. May be killed
+        at any moment, and be called again. ``include_detached`` purges what let go of work, too. Blocks for all of it.
+        """
+        from turnctl.ledger.purging import purge
+
+        return purge(
+            self.store,
+            older_than_s=parse_duration(older_than, what="older_than", zero=True) or 0.0,
+            tombstones_s=parse_duration(keep_tombstones, what="keep_tombstones", zero=True) or 0.0,
+            dry_run=dry_run,
+            include_detached=include_detached,
+        )
 
     def __repr__(self) -> str:
         return f"<Ledger {self.store.authority}{'' if self.durable else ', not durable'}>"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from turnctl.ledger.failpoints import reach
+from turnctl.ledger.memgraves import MemoryGraves
 from turnctl.ledger.rows import FIRST_HASH, chained, key_of, name_of, text_of
 from turnctl.ledger.store import Books, Store
 from turnctl.records.changes import By, Change, Incarnation, Row
@@ -34,16 +35,8 @@ _OWNED = {
 }
 
 
-class _Books:
+class _Books(MemoryGraves):
     """The rows by kind and key, with who owns them, and the log of each incarnation."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, dict[tuple[str, ...], Any]] = {}
-        self.owned: dict[tuple[str, str], dict[tuple[str, ...], None]] = {}
-        self.newest: dict[tuple[str, str], str] = {}
-        self.log: dict[str, list[LedgerEvent]] = {}
-        self.payloads: dict[str, bytes] = {}
-        self.undo: list[Callable[[], object]] = []
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -60,7 +53,7 @@ class _Books:
 
     def last_seq(self, tenant: str, task_id: str) -> int:
         task = self.latest(tenant, task_id)
-        return 0 if task is None else task.seq
+        return max(self.last_buried(tenant, task_id), 0 if task is None else task.seq)
 
     def task(self, inc: str) -> Task | None:
         found: Task | None = self._get("task", inc)
@@ -144,7 +137,11 @@ class _Books:
             body, n, read_only = text_of(note), len(lines) + 1, note.row is None
             values = (note.inc, n, note.kind, by.actor, by.authority, read_only, note.subject, body, by.at)
             lines.append(LedgerEvent(*values, before, chained(before, *values)))
+            places = self.positions.setdefault(note.inc, [])
+            self.last_pos += 1
+            places.append(self.last_pos)
             self.undo.append(lines.pop)
+            self.undo.append(places.pop)
 
     def _put(self, row: Row) -> None:
         kind, key = name_of(row), key_of(row)

@@ -18,8 +18,13 @@ from turnctl.records.tasks import Child, Interest, Task
 __all__ = ["deal", "none", "tell_parents", "whole", "write_with_interests"]
 
 
-def none(inc: str) -> Refusal:
-    """What is said of an incarnation that is not there, and of one that is not for the asker: the same."""
+def none(books: Books, inc: str) -> Refusal:
+    """What is said of an incarnation that is not there, and of one that is not for the asker: the same. Of one that was
+    purged it is said as long as its tombstone is there."""
+    grave = books.tombstone(inc)
+    if grave is not None:
+        text = f"incarnation {inc} of task {grave.task_id} is over ({grave.state}) and was purged: nothing was done"
+        return Refusal("stale_incarnation", text, cr=grave.cr)
     return Refusal("no_such_task", f"there is no incarnation {inc} in this ledger, or not for you")
 
 
@@ -57,7 +62,7 @@ def deal(
         at_gate = view.task.is_running or view.task.is_over
         view = view if at_gate else whole(books, inc)
     if view is None:
-        return none(inc)
+        return none(books, inc)
     change = step(view)
     if at_gate:
         books.write(change, by)

@@ -109,6 +109,7 @@ def _make(path: str) -> None:
     os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
         with closing(connect(fresh, "rw", BUSY_S)) as connection:
+            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # so that a purge can give room back, in pieces
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("BEGIN IMMEDIATE")
             _step(connection, 0)

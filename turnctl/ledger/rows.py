@@ -151,10 +151,13 @@ def chained(
     return sha256(text.encode()).hexdigest()
 
 
-def verify_chain(events: list[LedgerEvent], head: str | None = None) -> str | None:
-    """What is wrong with the log of one incarnation, if anything is; ``head`` is the hash that it has to end with."""
-    before = FIRST_HASH
-    for n, event in enumerate(events, 1):
+def verify_chain(events: list[LedgerEvent], head: str | None = None, first: LedgerEvent | None = None) -> str | None:
+    """What is wrong with the log of one incarnation, if anything is; ``head`` is the hash that it has to end with.
+
+    ``first`` is the line that it begins with, where the ones before were taken away.
+    """
+    before, start = (FIRST_HASH, 1) if first is None else (first.prev_hash, first.n)
+    for n, event in enumerate(events, start):
         where = f"line {event.n} of {event.inc}"
         if event.n != n:
             return f"line {n} of {event.inc} is missing"

@@ -17,6 +17,7 @@ from turnctl.errors import StoreDamaged
 from turnctl.ledger.refusals import SALVAGE
 from turnctl.ledger.rows import FIRST_HASH, chained, fields_of, make, name_of, text_of, values_of
 from turnctl.ledger.schema import inserts, selects
+from turnctl.ledger.sqlgraves import SqlGraves, marks_of
 from turnctl.records.changes import By, Change, Incarnation, Row
 from turnctl.records.effects import Effect, LedgerEvent, Receipt
 from turnctl.records.tasks import Cancellation, Interest, SharedWork, Task
@@ -34,10 +35,6 @@ _LINE = "INSERT INTO log (pos, inc, n, kind, actor, authority, read_only, subjec
 _LINE += " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _HEAD = "INSERT INTO head VALUES (?, ?, ?) ON CONFLICT (inc) DO UPDATE SET n = excluded.n, hash = excluded.hash"
 _PAYLOAD = "INSERT INTO payload VALUES (?, ?) ON CONFLICT (effect_id) DO NOTHING"
-_MARKS = (
-    "SELECT max(ifnull((SELECT max(told) FROM cancellation), 0), ifnull((SELECT max(told) FROM tombstone), 0)), "
-    "max(ifnull((SELECT max(pos) FROM log), 0), ifnull((SELECT max(last_pos) FROM tombstone), 0))"
-)
 
 
 def _columns(kind: str, table: str) -> str:
@@ -62,18 +59,12 @@ def _made(kind: str, values: Any) -> Any:
         raise StoreDamaged(f"a row of {kind} cannot be read ({error}): {SALVAGE}") from error
 
 
-def marks_of(connection: Connection) -> tuple[int, int]:
-    """The number of the last acceptance that was told, and the position of the last line of the log."""
-    told, pos = connection.execute(_MARKS).fetchone()
-    return int(told), int(pos)
-
-
 def line_of(*values: Any) -> LedgerEvent:
     """The line of the log with these values, in the order of ``EVENT_COLUMNS``."""
     return LedgerEvent(*values[:5], bool(values[5]), *values[6:])  # type: ignore[call-arg]
 
 
-class SqlBooks:
+class SqlBooks(SqlGraves):
     """What one transaction over ``connection`` reads and writes."""
 
     def __init__(self, connection: Connection, authority: str) -> None:

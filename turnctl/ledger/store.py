@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
+from turnctl.ledger.graves import Graves
 from turnctl.records.changes import By, Change, Incarnation
 from turnctl.records.effects import Effect, LedgerEvent, Receipt
 from turnctl.records.tasks import Interest, SharedWork, Task
@@ -20,7 +21,7 @@ __all__ = ["Books", "Store"]
 T = TypeVar("T")
 
 
-class Books(Protocol):
+class Books(Graves, Protocol):
     """What one transaction reads and writes. Reads see its own writes."""
 
     def latest(self, tenant: str, task_id: str) -> Task | None:

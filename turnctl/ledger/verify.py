@@ -108,6 +108,7 @@ class _Reader:
 
     def _logs(self) -> Iterator[str]:
         heads = {inc: (n, made) for inc, n, made in self._rows("SELECT inc, n, hash FROM head")}
+        graves = dict(self._rows("SELECT inc, digest FROM remains JOIN tombstone USING (inc)"))
         lines = self._rows(f"SELECT pos, {EVENT_COLUMNS} FROM log ORDER BY inc, n")  # noqa: S608 - our own names
         for inc, group in groupby(lines, key=lambda line: line[1]):
             rows: Rows = {}
@@ -116,6 +117,11 @@ class _Reader:
                 event = line_of(*values)
                 events.append(event)
                 self._note(pos, event.body, rows)
+            if inc in graves:  # buried, and not all of it is gone: the beginning of its log goes first
+                wrong = verify_chain(events, graves[inc], events[0])
+                if wrong is not None:
+                    yield wrong
+                continue
             self.incarnations += 1
             self.lines += len(events)
             n, head = heads.pop(inc, (None, None))
@@ -174,15 +180,35 @@ class _Reader:
 
     def _counts(self) -> Iterator[str]:
         for kind, owner in _OWNERS.items():
-            sql = f"SELECT count(*) FROM {kind} WHERE ifnull({owner}, '') NOT IN (SELECT inc FROM head)"  # noqa: S608
+            sql = (
+                f"SELECT count(*) FROM {kind} WHERE ifnull({owner}, '') NOT IN (SELECT inc FROM head) "  # noqa: S608
+                f"AND ifnull({owner}, '') NOT IN (SELECT inc FROM remains)"
+            )
             lost = self._rows(sql).fetchone()[0]
             if lost:
                 yield f"{lost} rows of {kind} are of incarnations that have no log"
         _, last = marks_of(self.connection)
-        kept = self._rows("SELECT count(*) FROM log").fetchone()[0]
+        kept = self._rows("SELECT count(*) FROM log WHERE inc NOT IN (SELECT inc FROM remains)").fetchone()[0]
         purged = self._rows("SELECT ifnull(sum(lines), 0) FROM tombstone").fetchone()[0]
-        if kept + purged != last:
-            yield f"{last} lines were written, and {kept} are there, {purged} were purged"
+        dropped = self._rows("SELECT ifnull(sum(lines), 0) FROM forgotten").fetchone()[0]
+        if kept + purged + dropped != last:
+            yield f"{last} lines were written, and {kept} are there, {purged + dropped} were purged"
+        yield from self._graves()
+
+    def _graves(self) -> Iterator[str]:
+        """What was purged is gone, and what is gone was purged."""
+        for (inc,) in self._rows("SELECT inc FROM tombstone WHERE inc IN (SELECT inc FROM task)"):
+            yield f"incarnation {inc} was purged, and is there"
+        for (inc,) in self._rows("SELECT inc FROM tombstone WHERE authority <> ?", self.authority):
+            yield f"the tombstone of {inc} belongs to another store"
+        if self._rows("SELECT count(*) FROM forgotten").fetchone()[0]:
+            return  # the tombstones of children may be among those that were dropped
+        sql = (
+            "SELECT parent_inc, child_inc FROM child WHERE parent_inc IN (SELECT inc FROM head) "
+            "AND child_inc NOT IN (SELECT inc FROM task) AND child_inc NOT IN (SELECT inc FROM tombstone)"
+        )
+        for parent, child in self._rows(sql):
+            yield f"the child {child} of {parent} is gone, and was not purged"
 
     def _contents(self) -> Iterator[str]:
         sql = "SELECT effect_id, payload_sha, body FROM effect LEFT JOIN payload USING (effect_id)"

@@ -65,9 +65,11 @@ CREATE TABLE lease (
     authority TEXT NOT NULL
 );
 
+-- the tables of which an incarnation may have many rows name their task without a constraint: when it is purged, they
+-- go in pieces, after it
 CREATE TABLE activity (
     pos INTEGER PRIMARY KEY,
-    inc TEXT NOT NULL REFERENCES task (inc),
+    inc TEXT NOT NULL,
     ref TEXT NOT NULL,
     kind TEXT NOT NULL,
     name TEXT NOT NULL,
@@ -83,8 +85,8 @@ CREATE TABLE activity (
 
 CREATE TABLE child (
     pos INTEGER PRIMARY KEY,
-    parent_inc TEXT NOT NULL REFERENCES task (inc),
-    child_inc TEXT NOT NULL REFERENCES task (inc),
+    parent_inc TEXT NOT NULL,
+    child_inc TEXT NOT NULL,
     registered_rev INTEGER NOT NULL,
     status TEXT NOT NULL CHECK (status IN ('registered', 'started', 'never_started', 'ended', 'detached')),
     authority TEXT NOT NULL,
@@ -103,18 +105,18 @@ CREATE TABLE shared (
 CREATE TABLE interest (
     pos INTEGER PRIMARY KEY,
     shared_id TEXT NOT NULL REFERENCES shared (shared_id),
-    inc TEXT NOT NULL REFERENCES task (inc),
+    inc TEXT NOT NULL,
     live INTEGER NOT NULL CHECK (live IN (0, 1)),
     released_by TEXT,
     authority TEXT NOT NULL,
     UNIQUE (shared_id, inc)
 );
-CREATE INDEX interest_of ON interest (inc) WHERE live = 1;
+CREATE INDEX interest_of ON interest (inc);
 
 CREATE TABLE detached (
     pos INTEGER PRIMARY KEY,
     ref TEXT NOT NULL,
-    from_inc TEXT NOT NULL REFERENCES task (inc),
+    from_inc TEXT NOT NULL,
     owner TEXT NOT NULL,
     contract TEXT NOT NULL,
     at REAL NOT NULL,
@@ -125,7 +127,7 @@ CREATE TABLE detached (
 CREATE TABLE effect (
     pos INTEGER PRIMARY KEY,
     effect_id TEXT NOT NULL UNIQUE,
-    inc TEXT NOT NULL REFERENCES task (inc),
+    inc TEXT NOT NULL,
     intent_key TEXT NOT NULL,
     kind TEXT NOT NULL,
     payload_sha TEXT NOT NULL,
@@ -142,7 +144,7 @@ CREATE TABLE effect (
     after_cutoff INTEGER NOT NULL CHECK (after_cutoff IN (0, 1)),
     receipt_sha TEXT,
     closed_by TEXT,
-    compensates TEXT REFERENCES effect (effect_id),
+    compensates TEXT REFERENCES effect (effect_id) ON DELETE CASCADE,
     auth_ref TEXT,
     at REAL NOT NULL,
     authority TEXT NOT NULL,
@@ -159,13 +161,13 @@ CREATE UNIQUE INDEX effect_unknown ON effect (inc, intent_key) WHERE disposition
 CREATE UNIQUE INDEX effect_compensates ON effect (compensates, kind) WHERE compensates IS NOT NULL;
 
 CREATE TABLE payload (
-    effect_id TEXT PRIMARY KEY REFERENCES effect (effect_id),
+    effect_id TEXT PRIMARY KEY REFERENCES effect (effect_id) ON DELETE CASCADE,
     body BLOB NOT NULL
 ) WITHOUT ROWID;
 
 CREATE TABLE receipt (
     pos INTEGER PRIMARY KEY,
-    effect_id TEXT NOT NULL REFERENCES effect (effect_id),
+    effect_id TEXT NOT NULL REFERENCES effect (effect_id) ON DELETE CASCADE,
     source TEXT NOT NULL,
     body_sha TEXT NOT NULL,
     body TEXT NOT NULL,
@@ -179,7 +181,7 @@ CREATE TABLE receipt (
 CREATE TABLE turn (
     pos INTEGER PRIMARY KEY,
     turn_id TEXT NOT NULL UNIQUE,
-    inc TEXT NOT NULL REFERENCES task (inc),
+    inc TEXT NOT NULL,
     gen INTEGER NOT NULL CHECK (gen > 0),
     holder TEXT NOT NULL,
     session TEXT,
@@ -240,6 +242,23 @@ CREATE TABLE tombstone (
 );
 CREATE INDEX tombstone_pos ON tombstone (last_pos);
 CREATE INDEX tombstone_told ON tombstone (told);
+CREATE INDEX tombstone_at ON tombstone (at);
+
+-- purged incarnations of which not all rows are gone yet
+CREATE TABLE remains (
+    inc TEXT PRIMARY KEY REFERENCES tombstone (inc)
+) WITHOUT ROWID;
+
+-- what is left of all the tombstones that were dropped: how many, what they stood for, and a hash over them in order
+CREATE TABLE forgotten (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    tombstones INTEGER NOT NULL,
+    lines INTEGER NOT NULL,
+    told INTEGER NOT NULL,
+    last_pos INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    at REAL NOT NULL
+);
 
 CREATE TRIGGER log_stays BEFORE UPDATE ON log
 BEGIN SELECT RAISE(ABORT, 'the log is only ever added to'); END;
@@ -251,6 +270,18 @@ CREATE TRIGGER payload_stays BEFORE UPDATE ON payload
 BEGIN SELECT RAISE(ABORT, 'a payload never changes'); END;
 CREATE TRIGGER tombstone_stays BEFORE UPDATE ON tombstone
 BEGIN SELECT RAISE(ABORT, 'a tombstone never changes'); END;
+CREATE TRIGGER tombstone_kept BEFORE DELETE ON tombstone
+    WHEN NOT EXISTS (SELECT 1 FROM forgotten WHERE last_pos >= OLD.last_pos)
+BEGIN SELECT RAISE(ABORT, 'a tombstone is dropped with a record of it'); END;
+CREATE TRIGGER forgotten_stays BEFORE UPDATE ON forgotten
+    WHEN NEW.tombstones < OLD.tombstones OR NEW.lines < OLD.lines OR NEW.told < OLD.told OR NEW.last_pos < OLD.last_pos
+BEGIN SELECT RAISE(ABORT, 'what was dropped is not less again'); END;
+CREATE TRIGGER forgotten_kept BEFORE DELETE ON forgotten
+BEGIN SELECT RAISE(ABORT, 'the record of what was dropped is kept'); END;
+CREATE TRIGGER effect_kept BEFORE DELETE ON effect WHEN NOT EXISTS (SELECT 1 FROM tombstone WHERE inc = OLD.inc)
+BEGIN SELECT RAISE(ABORT, 'the effects of what is not purged are kept'); END;
+CREATE TRIGGER task_kept BEFORE DELETE ON task WHEN NOT EXISTS (SELECT 1 FROM tombstone WHERE inc = OLD.inc)
+BEGIN SELECT RAISE(ABORT, 'a task that is not purged is kept'); END;
 CREATE TRIGGER cancellation_kept BEFORE DELETE ON cancellation
     WHEN NOT EXISTS (SELECT 1 FROM tombstone WHERE inc = OLD.inc)
 BEGIN SELECT RAISE(ABORT, 'a cancellation is not taken back'); END;
