@@ -152,6 +152,7 @@ def _next_worker(ledger: turnctl.Ledger, task: Task) -> list[str]:
     was_cancelled = ledger.report(task.inc).cancellation is not None
     try:
         with turnctl.turn(task=found, grace=1) as turn:
+            on_the_way = _claimed(ledger, task.inc)
             with suppress(turnctl.EffectCompleted, turnctl.LedgerRefused), _late(turn) as effect:
                 ran.append("an effect")
                 effect.reject("nobody wants it")
@@ -161,6 +162,8 @@ def _next_worker(ledger: turnctl.Ledger, task: Task) -> list[str]:
         if not (refused.code == "ended" and task.state in ("completed", "failed")):
             return [f"{task.inc}: the next worker was refused: {refused}"]
         return []
+    if on_the_way:
+        return [f"{task.inc}: what the dead worker had claimed is not known to be unknown: {on_the_way}"]
     if not was_cancelled:
         return [] if ran == ["an effect", "a child"] else [f"{task.inc} is open, and the next worker did only {ran}"]
     after = _owned(ledger, task.inc)
@@ -171,6 +174,11 @@ def _next_worker(ledger: turnctl.Ledger, task: Task) -> list[str]:
         if not isinstance(said, Refusal) or said.code != "cancelled":
             wrong.append(f"{task.inc} was cancelled, and its gate says {said}")
     return wrong
+
+
+def _claimed(ledger: turnctl.Ledger, inc: str) -> list[str]:
+    found = ledger.store.read(lambda books: books.effects_of(inc))
+    return [one.effect_id for one in found if one.phase == "claimed" and one.compensates is None]
 
 
 def _late(turn: turnctl.Turn) -> Any:
