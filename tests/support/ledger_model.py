@@ -183,7 +183,7 @@ class World:
         if stale and not self.is_over(inc):
             return stale
         if task["outcome"]:
-            return "already_completed"
+            return "already_completed" if gen == task["gen"] else "stale_generation"
         if task["cr"]:
             return "already_cancelled"
         if any(self.state(one) == "running" for one in self.below(inc)):

@@ -235,8 +235,9 @@ class Attachment:
 
         def complete(books: Books) -> Task | Refusal:
             view = whole(books, self.inc)
-            for child, its in () if view is None else view.children:
-                if its.is_running and child.status != "detached" and view is not None and view.task.is_running:
+            is_its_end = view is not None and view.task.is_running and view.task.lease_gen == self.gen
+            for child, its in view.children if view is not None and is_its_end else ():
+                if its.is_running and child.status != "detached":
                     dealings.cancel(books, by, its.inc, lambda: new_id("cr"), reason="its parent has ended")
             return dealings.complete(books, by, self.inc, self.gen, cast("Any", outcome))
 
@@ -246,6 +247,8 @@ class Attachment:
             return
         if answer.code == "already_cancelled":
             self._overrule()
+        elif answer.code == "already_completed":  # by this generation, which was interrupted before it knew
+            self._holds = answer.row.execution == "active"  # type: ignore[union-attr]
         elif answer.code in ("stale_generation", "no_lease"):
             self._holds = False
             self.turn.notes.append(

@@ -162,8 +162,8 @@ def complete(
     """
     task, lease = view.task, view.lease
     fenced = stale(task, lease, gen)
-    if fenced is not None and not task.is_over:
-        return refuse(task.inc, "complete.refused", fenced, by)
+    if fenced is not None and (not task.is_over or (view.cr is None and gen != task.lease_gen)):
+        return refuse(task.inc, "complete.refused", fenced, by)  # an end that another generation made is not its own
     if task.state in ("completed", "failed"):
         text = f"task {task.task_id} has {task.state} already"
         return refuse(task.inc, "complete.refused", Refusal("already_completed", text, row=task), by)

@@ -33,6 +33,7 @@ class Actor:
         self.receiver = Client(port, credential)
         #: the other process of a race, where there is one
         self.peer = socket.socket(fileno=peer) if peer >= 0 else None
+        # not "rw": to write by that forgets what was read ahead, and the other one may be a meeting ahead
         self.peers_words = None if self.peer is None else self.peer.makefile("r", encoding="ascii")
 
     def say(self, **what: Any) -> None:
