@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from desk import CANCELLER, COMPENSATOR, HOLDER, OPERATOR, OTHER, RECONCILER, SECOND, WORKER, Desk
+from desk import CANCELLER, COMPENSATOR, HOLDER, KERNEL, OPERATOR, OTHER, RECONCILER, SECOND, WORKER, Desk
 
 from turnctl.ledger import dealings
 from turnctl.records.effects import Effect
@@ -170,6 +170,55 @@ def test_child_that_never_started_is_closed() -> None:
 
     assert ("failed", "never started") == (desk.state("i2"), desk.task("i2").outcome_ref)
     assert "completed" == desk.complete().state
+
+
+def status(desk: Desk) -> list[str]:
+    view = desk.store.read(lambda books: books.incarnation("i1"))
+    return [child.status for child, _ in view.children]
+
+
+@pytest.mark.parametrize("how", ["completed", "cancelled", "given back"])
+def test_child_is_what_its_task_is(how: str) -> None:
+    """What a parent has on record of a child follows the child's own task, whoever works on that."""
+    desk = Desk()
+    desk.deal(dealings.register_child, WORKER, "i1", 1, "i2", "child")
+    seen = status(desk)
+    desk.deal(dealings.take_lease, SECOND, "i2", OTHER)
+    seen += status(desk)
+    if how == "completed":
+        desk.complete(inc="i2")
+    elif how == "cancelled":
+        desk.cancel("i2")
+        seen += status(desk)
+        desk.give_back("i2", by=SECOND)
+    else:
+        desk.give_back("i2", by=SECOND)
+
+    assert ["registered", "started", *(["started"] if how == "cancelled" else [])] == seen
+    assert ["started" if how == "given back" else "ended"] == status(desk)
+
+
+@pytest.mark.parametrize("cancelled", ["i1", "i2"])
+def test_child_that_is_cancelled_before_it_starts(cancelled: str) -> None:
+    """It is settled at once, and was never started."""
+    desk = Desk()
+    desk.deal(dealings.register_child, WORKER, "i1", 1, "i2", "child")
+    desk.cancel(cancelled)
+    refused = desk.deal(dealings.take_lease, SECOND, "i2", OTHER)
+
+    assert (["never_started"], "cancelled_settled", "ended") == (status(desk), desk.state("i2"), refused.code)
+
+
+def test_child_that_may_act_has_not_ended() -> None:
+    """One whose worker cannot be proven to be gone is not said to have ended."""
+    desk = Desk()
+    desk.child("i1", "i2")
+    desk.cancel()
+    desk.deal(dealings.cannot_prove, SECOND, "i2", 1, why="still alive: make")
+    before = status(desk)
+    desk.deal(dealings.observe_gone, KERNEL, "i2", 1, evidence="pidfd")
+
+    assert (["started"], ["ended"]) == (before, status(desk))
 
 
 def test_child_goes_no_way_back() -> None:

@@ -142,10 +142,7 @@ class Attachment:
 
     def register(self, books: Books, by: By, inc: str, task_id: str) -> Task | Refusal:
         """Register a child that is about to run."""
-        made = dealings.register_child(books, by, self.inc, self.gen, inc, task_id)
-        if not isinstance(made, Refusal):
-            dealings.child_became(books, by, self.inc, inc, "started")
-        return made
+        return dealings.register_child(books, by, self.inc, self.gen, inc, task_id)
 
     def under(self, turn: TurnCore) -> Attachment | None:
         if self._is_private:
@@ -298,8 +295,6 @@ class Attachment:
             dealings.cannot_prove(books, by, self.inc, self.gen, why=f"still alive: {', '.join(found)}")
         else:
             dealings.give_back(books, by, self.inc, self.gen)
-        if self._parent is not None:
-            dealings.child_became(books, by, self._parent.inc, self.inc, "ended")
 
     def _let_go(self, books: Books, by: By, outcome: Outcome) -> None:
         dealings.give_back(books, by, self.inc, self.gen)

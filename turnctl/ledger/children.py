@@ -8,7 +8,8 @@ Invariants
   C3  Shared work is cancelled once: by the release of the last interest in it. Nobody becomes interested after that.
   C4  What is detached has another owner and a contract, and is let go of before there is a cancellation. A child that
       was is not reached by a later one of its parent, and its parent does not wait for it.
-  C5  A child goes from registered to started to ended. Who has had a worker was started, whatever is said of it later.
+  C5  A child goes from registered to started to ended, or to never started. The row follows its task: started with the
+      first lease, ended when nothing of it acts any more; one that was cancelled before was never started.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from turnctl.ledger.belongings import (
     signalled,
     stopped,
 )
-from turnctl.ledger.moves import deal, none, tell_parents, whole, write_with_interests
+from turnctl.ledger.moves import deal, follow, none, tell_parents, whole, write_with_interests
 from turnctl.ledger.store import Books
 from turnctl.records.changes import By, Change, Incarnation, Note, Refusal
 from turnctl.records.effects import Disposition, Effect, Receipt
@@ -169,6 +169,7 @@ def cancel(
         now = whole(books, one)
         assert now is not None
         books.write(model.advance(now, by), by)
+        follow(books, one, by)
     tell_parents(books, view.task, by)
     return answer
 

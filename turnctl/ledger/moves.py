@@ -13,9 +13,9 @@ from turnctl.ledger import children as kids
 from turnctl.ledger import model
 from turnctl.ledger.store import Books
 from turnctl.records.changes import By, Change, Incarnation, Refusal, evolve
-from turnctl.records.tasks import Child, Interest, Task
+from turnctl.records.tasks import Child, ChildStatus, Interest, Task
 
-__all__ = ["deal", "none", "tell_parents", "whole", "write_with_interests"]
+__all__ = ["deal", "follow", "none", "tell_parents", "whole", "write_with_interests"]
 
 
 def none(books: Books, inc: str) -> Refusal:
@@ -68,6 +68,8 @@ def deal(
         books.write(change, by)
     else:
         write_with_interests(books, view.task, change, by)
+        if any(isinstance(row, Task) and row.inc == inc for row in change.rows):
+            follow(books, inc, by)
         tell_parents(books, view.task, by)
     return change.answer
 
@@ -83,6 +85,19 @@ def write_with_interests(books: Books, task: Task, change: Change, by: By) -> No
                 books.write(Change(left, None), by)
 
 
+def follow(books: Books, inc: str, by: By) -> None:
+    """Have what its parent has on record of it say what it has come to: started, never started, ended (C5)."""
+    task = books.task(inc)
+    view = None if task is None or task.parent_inc is None else whole(books, task.parent_inc)
+    child = None if view is None else next((one for one, _ in view.children if one.child_inc == inc), None)
+    if task is None or view is None or child is None or child.status not in ("registered", "started"):
+        return
+    status: ChildStatus = "started" if task.lease_gen else child.status
+    if (task.is_over or task.state == "stopped_unresolved") and task.execution not in ("active", "unproven"):
+        status = "ended" if task.lease_gen else "never_started"
+    books.write(kids.child_became(view, child, status, by), by)
+
+
 def tell_parents(books: Books, task: Task, by: By) -> None:
     """Have those above move on where this one came to rest."""
     parent_inc = task.parent_inc
@@ -94,4 +109,5 @@ def tell_parents(books: Books, task: Task, by: By) -> None:
         if not change.notes and not view.task.is_over:
             return
         books.write(change, by)
+        follow(books, parent_inc, by)
         parent_inc = view.task.parent_inc
