@@ -14,18 +14,20 @@ from launch import call, clean_environment, turnctl_argv
 import turnctl
 from turnctl.cli.group import COMMANDS
 
+LISTED = ", ".join(sorted(COMMANDS))
 NEVER = ["psutil", "structlog", "asyncio", "logging", "sqlite3", "rich", "importlib.metadata", "json", "traceback"]
+NOT_FOR_LOOKING = [one for one in NEVER if one not in ("sqlite3", "json")]
 NOT_FOR_HELP = [*NEVER, "subprocess", "attrs", "turnctl.turns", "turnctl.cli.run", "turnctl.cli.execute"]
 
 
-def loaded_by(tmp_path: Path, *args: str) -> set[str]:
+def loaded_by(tmp_path: Path, *args: str, env: dict[str, str] | None = None) -> set[str]:
     """The modules that a call of turnctl loads, besides those of a bare interpreter."""
     listing = tmp_path / "modules"
     before = (
         "import atexit, sys; bare = set(sys.modules)\n"
         f"atexit.register(lambda: open({str(listing)!r}, 'w').write(repr(sorted(set(sys.modules) - bare))))"
     )
-    ended = call(*args, before=before)
+    ended = call(*args, before=before, env=env)
 
     assert 0 == ended.status, ended
     return set(json.loads(listing.read_text().replace("'", '"')))
@@ -37,7 +39,8 @@ def test_help_shows_the_commands() -> None:
         status, out, err = call(flag)
 
         assert (0, "") == (status, err)
-        assert all(f"{name}  {summary}" in out for name, (_, summary) in COMMANDS.items())
+        shown = " ".join(out.split())
+        assert all(f" {name} {summary}" in shown for name, (_, summary) in COMMANDS.items())
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -64,6 +67,15 @@ def test_help_and_version_are_lean(tmp_path: Path, args: list[str]) -> None:
     assert set() == loaded_by(tmp_path, *args) & set(NOT_FOR_HELP)
 
 
+@pytest.mark.parametrize("args", [["ps", "-a"], ["status", "@"], ["ps", "--json"]])
+def test_looking_is_lean(tmp_path: Path, shelf: Path, args: list[str]) -> None:
+    """Looking loads SQLite and no more: no records, no store, no table of processes."""
+    loaded = loaded_by(tmp_path, *args, env={"TURNCTL_STATE_DIR": str(shelf)})
+
+    assert "turnctl.ledger.glance" in loaded
+    assert set() == loaded & {"turnctl.turns", "turnctl.ledger.sqlite", "attr", "attrs", *NOT_FOR_LOOKING}
+
+
 def test_run_is_lean(tmp_path: Path) -> None:
     """Running a command loads nothing that is for others: no logging, no event loop, no other process table."""
     loaded = loaded_by(tmp_path, "run", "true")
@@ -75,9 +87,9 @@ def test_run_is_lean(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ([], "no command was given; it has: run"),
+        ([], f"no command was given; it has: {LISTED}"),
         (["rnu"], "there is no command 'rnu'; did you mean run?"),
-        (["fly"], "there is no command 'fly'; it has: run"),
+        (["fly"], f"there is no command 'fly'; it has: {LISTED}"),
         (["--versoin"], "there is no option --versoin; did you mean --version?"),
     ],
 )

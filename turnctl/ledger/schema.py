@@ -10,15 +10,9 @@ from collections.abc import Iterator
 from importlib.resources import files
 
 from turnctl.ledger.rows import KEYS, KINDS, fields_of
+from turnctl.ledger.versions import APPLICATION_ID, MIN_READER, MIN_WRITER, VERSION
 
 __all__ = ["APPLICATION_ID", "MIN_READER", "MIN_WRITER", "VERSION", "inserts", "migrations", "selects", "statements"]
-
-#: "tctl": what ``PRAGMA application_id`` says of a ledger
-APPLICATION_ID = 0x7463746C
-#: the schema that this turnctl writes, and the oldest one that may read, and write, what it writes
-VERSION = 1
-MIN_READER = 1
-MIN_WRITER = 1
 
 
 def migrations() -> list[tuple[int, str]]:

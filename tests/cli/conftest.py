@@ -1,0 +1,35 @@
+"""The state directory that the commands of a test answer from."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from shelf import START, fill
+
+from turnctl import clock
+from turnctl.testing import FakeClock
+
+
+@pytest.fixture(scope="session")
+def _made() -> Iterator[Path]:
+    """Made once: a ledger is only read by most tests."""
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="turnctl-test-", dir=memory if memory.is_dir() else None))
+    fill(folder)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def shelf(_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A state directory of the test's own, with the turns of ``shelf``, half a minute after the last one began."""
+    folder = tmp_path / "state"
+    shutil.copytree(_made, folder)
+    folder.chmod(0o700)
+    monkeypatch.setenv("TURNCTL_STATE_DIR", str(folder))
+    with clock.use(FakeClock(wall=START + 330)):
+        yield folder

@@ -1,0 +1,79 @@
+"""Commands that answer from the state directory: their common options, and how they fail.
+
+Each gives its data on stdout and everything else on stderr. With ``--json`` that is one document, also where it fails:
+then the document says why, and the same stands on stderr.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from turnctl.cli.codes import Code
+from turnctl.cli.command import Command
+from turnctl.cli.problems import Problem, of_store
+from turnctl.cli.status import Ending
+from turnctl.cli.stdout import put_document
+from turnctl.cli.talk import complain
+from turnctl.errors import StoreError
+
+__all__ = ["Answering", "answering"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Answering(Command):
+    """A command whose options may stand anywhere, and whose problems are told in its own form."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.allow_interspersed_args = True
+
+    def invoke(self, ctx: click.Context) -> Ending:
+        try:
+            result = super().invoke(ctx)
+            return result if isinstance(result, Ending) else Ending(int(result or Code.OK))
+        except BrokenPipeError:
+            return Ending.by(signal.SIGPIPE)  # whoever read it has seen enough
+        except StoreError as error:
+            return self._tell(ctx, of_store(error))
+        except Problem as problem:
+            return self._tell(ctx, problem)
+
+    def _tell(self, ctx: click.Context, problem: Problem) -> Ending:
+        if (ctx.params.get("as_json") or ctx.params.get("as_lines")) and problem.word != "stdout_lost":
+            try:
+                put_document(problem.as_dict())
+            except (Problem, BrokenPipeError):
+                pass  # it stands on stderr
+        complain(problem.message, problem.hint)
+        return Ending(problem.status)
+
+
+def answering(*, lines: bool = False) -> Callable[[F], F]:
+    """The options that all of these commands have; ``lines`` for those that give one object after another."""
+
+    def add(fn: F) -> F:
+        found = [
+            click.option("--json", "as_json", is_flag=True, help="Answer with one JSON document."),
+            *([click.option("--jsonl", "as_lines", is_flag=True, help="Answer with a JSON object a line.")] * lines),
+            click.option(
+                "--state-dir",
+                type=click.Path(file_okay=False),
+                metavar="DIR",
+                envvar="TURNCTL_STATE_DIR",
+                show_envvar=True,
+                help="Where turnctl keeps what it remembers.",
+            ),
+            click.option(
+                "-q", "--quiet", count=True, help="Say less: ids alone, or nothing; twice: no warning either."
+            ),
+        ]
+        for one in reversed(found):
+            fn = one(fn)
+        return fn
+
+    return add

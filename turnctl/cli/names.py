@@ -1,0 +1,69 @@
+"""How a person names a turn: its id or the beginning of it, ``@`` for the newest, ``session:NAME``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from turnctl.cli.codes import Code
+from turnctl.cli.problems import Problem
+
+if TYPE_CHECKING:
+    from turnctl.ledger.glance import Glance, Glances
+
+__all__ = ["LEAST", "find"]
+
+#: letters that the beginning of an id needs
+LEAST = 3
+_SHOWN = 5
+_HINT = "turnctl ps -a lists those that are on record"
+
+
+def find(glances: Glances, name: str) -> Glance:
+    """The one turn that ``name`` means.
+
+    ``@`` is the newest, ``@2`` the one before, ``session:NAME`` the one that runs there; else it is an id, the
+    beginning of one that fits no other, or the id of the incarnation that it worked on. Raises ``Problem`` where there
+    is none, or several.
+    """
+    if name.startswith("@"):
+        return _newest(glances, name)
+    if name.startswith("session:"):
+        return _running_in(glances, name.removeprefix("session:"))
+    if not name or not name.isprintable():
+        raise Problem("bad_name", f"{name!r} is no name of a turn", _FORMS, Code.USAGE)
+    found = glances.named(name, _SHOWN + 1) or glances.of_incarnation(name)[:1]
+    if len(name) < LEAST and name not in (one.turn_id for one in found):
+        text = f"{name!r} is too short: the beginning of an id needs {LEAST} letters"
+        raise Problem("bad_name", text, _HINT, Code.USAGE)
+    if not found:
+        raise Problem("no_such_turn", f"there is no turn {name}", _HINT, Code.NO_SUCH)
+    if len(found) > 1:
+        listed = ", ".join(one.turn_id for one in found[:_SHOWN]) + (" and more" if len(found) > _SHOWN else "")
+        raise Problem("ambiguous", f"{name} fits several turns: {listed}", "give more of its letters", Code.NO_SUCH)
+    return found[0]
+
+
+_FORMS = "give an id or the beginning of one, @ for the newest, @2 for the one before, or session:NAME"
+
+
+def _newest(glances: Glances, name: str) -> Glance:
+    number = name[1:] or "1"
+    if not (number.isascii() and number.isdigit() and int(number) > 0):
+        raise Problem("bad_name", f"{name!r} is no name of a turn", _FORMS, Code.USAGE)
+    found = glances.newest(int(number))
+    if found is None:
+        few = "no turn is on record" if number == "1" else f"fewer than {number} turns are on record"
+        raise Problem("no_such_turn", few, _HINT, Code.NO_SUCH)
+    return found
+
+
+def _running_in(glances: Glances, session: str) -> Glance:
+    found = [one for one in glances.open(session=session) if one.lost is None]
+    if not found:
+        raise Problem(
+            "no_such_turn",
+            f"no turn runs in session {session!r}",
+            "turnctl ps shows what runs, and where",
+            Code.NO_SUCH,
+        )
+    return found[0]

@@ -1,0 +1,34 @@
+"""The ledger of the state directory, for commands that only look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from turnctl.cli.codes import Code
+from turnctl.cli.names import find
+from turnctl.cli.problems import Problem
+from turnctl.errors import StoreMissing
+from turnctl.ledger.glance import Glances
+from turnctl.ledger.whereabouts import default_path
+
+if TYPE_CHECKING:
+    from turnctl.ledger.glance import Glance
+
+__all__ = ["found_turn", "glances"]
+
+
+def glances(state_dir: str | None) -> Glances:
+    """The turns on record there. Raises ``StoreMissing`` where there is no ledger yet, ``StoreError`` where it cannot
+    be used."""
+    return Glances(default_path(state_dir))
+
+
+def found_turn(state_dir: str | None, name: str) -> Glance:
+    """The turn that ``name`` means there. Raises ``Problem`` where there is none, or several."""
+    try:
+        with glances(state_dir) as there:
+            return find(there, name)
+    except StoreMissing as missing:
+        message = f"there is no turn {name}: none is on record in {default_path(state_dir).parent}"
+        hint = "turnctl run records what it runs; TURNCTL_STATE_DIR, or --state-dir, names another directory"
+        raise Problem("no_such_turn", message, hint, Code.NO_SUCH) from missing

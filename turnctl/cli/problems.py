@@ -1,0 +1,35 @@
+"""What a command cannot do, in the form in which a person and a program are told of it."""
+
+from __future__ import annotations
+
+from turnctl.cli.codes import Code
+from turnctl.errors import StoreError
+
+__all__ = ["SCHEMA", "Problem", "of_store"]
+
+SCHEMA = "turnctl.error/1"
+
+
+class Problem(Exception):
+    """Why a command comes to nothing: ``word`` for programs, what and what to do for people, and its exit status."""
+
+    def __init__(self, word: str, message: str, hint: str, status: Code) -> None:
+        super().__init__(message)
+        self.word = word
+        self.message = message
+        self.hint = hint
+        self.status = status
+
+    def as_dict(self) -> dict[str, str]:
+        """As it is printed with ``--json``."""
+        return {"schema": SCHEMA, "code": self.word, "message": self.message, "hint": self.hint}
+
+
+def of_store(error: StoreError) -> Problem:
+    """For a ledger that cannot be used; its own text says what to do after the semicolon or the colon."""
+    text = str(error)
+    message, _, hint = text.partition("; ")
+    if not hint:
+        message, _, hint = text.rpartition(": ")
+    name = type(error).__name__.removeprefix("Store").lower()
+    return Problem(f"store_{name}", message or text, hint or "turnctl doctor shows more of it", Code.UNUSABLE)

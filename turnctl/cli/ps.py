@@ -1,0 +1,173 @@
+"""``turnctl ps``: which turns run, and which there were."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from turnctl.cli.answering import Answering, answering
+from turnctl.cli.codes import Code
+from turnctl.cli.colour import Colour, is_coloured, paint_state
+from turnctl.cli.opened import glances
+from turnctl.cli.options import Duration
+from turnctl.cli.showing import Moment, State, colour_option, effects_cell, line_of, time_option
+from turnctl.cli.stdout import is_terminal, put, put_document, put_line, width
+from turnctl.cli.table import lines
+from turnctl.cli.talk import say
+from turnctl.cli.times import TimeFormat, ago, shown
+from turnctl.clock import parse_duration, wall
+from turnctl.errors import StoreMissing
+from turnctl.ledger.whereabouts import default_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from turnctl.ledger.glance import Glance, Glances
+
+__all__ = ["ps"]
+
+SCHEMA = "turnctl.turns/1"
+#: letters of an id that a terminal shows at least
+_LEAST = 6
+
+
+@click.command(
+    cls=Answering,
+    short_help="Show which turns run, or all that are on record.",
+    examples=[
+        ("turnctl ps", "what runs now"),
+        ("turnctl ps -a -n 10", "the ten newest, whatever became of them"),
+        ("turnctl ps -a --state failed --since 2h", "what failed in the last two hours"),
+        ("turnctl ps -q", "ids alone, for another command"),
+        ("turnctl ps -a --jsonl", "a JSON object for each"),
+    ],
+    tables=[
+        (
+            "Columns",
+            [
+                ("STATE", "what is known: turnctl help states"),
+                ("PROCS", "processes of it that are on record as started and not as ended"),
+                ("EFFECTS", "effects that were told of, and after a plus those whose outcome nobody has told: 2+1?"),
+            ],
+        ),
+        (
+            "Exit status",
+            [
+                ("0", "the list is whole, if it is empty or not"),
+                ("2, 5", "wrong use; the state directory cannot be used"),
+            ],
+        ),
+    ],
+)
+@click.option("-a", "--all", "is_all", is_flag=True, help="Also those that have ended.")
+@click.option("-s", "--session", metavar="NAME", help="Only those of this session.")
+@click.option(
+    "--state", "states", multiple=True, type=State(), metavar="STATE", help="Only those in this state; repeatable."
+)
+@click.option("--since", type=Moment(), help="Only those that began since then: 42m, or a time of RFC 3339.")
+@click.option("-n", "--number", type=click.IntRange(min=1), metavar="N", help="Only the N newest.")
+@click.option("--no-trunc", is_flag=True, help="Cut nothing to the width of the terminal.")
+@click.option("--watch", type=Duration(), metavar="DUR", help="Show it again and again, so far apart.")
+@time_option()
+@colour_option()
+@answering(lines=True)
+def ps(
+    is_all: bool,
+    session: str | None,
+    states: tuple[str, ...],
+    since: str | None,
+    number: int | None,
+    no_trunc: bool,
+    watch: str | None,
+    time_format: TimeFormat | None,
+    color: Colour,
+    as_json: bool,
+    as_lines: bool,
+    state_dir: str | None,
+    quiet: int,
+) -> Code:
+    if as_json and as_lines:
+        raise click.UsageError("--json is one document and --jsonl a line for each; give one of them")
+    if as_json and watch is not None:
+        raise click.UsageError("--json is one document; with --watch give --jsonl")
+    wanted = _Wanted(is_all, session, frozenset(states), None if since is None else float(since), number)
+    seconds = None if watch is None else parse_duration(watch, what="--watch")
+    while True:
+        found = _look(state_dir, wanted, quiet, shorten=not no_trunc and is_terminal())
+        if as_json:
+            put_document({"schema": SCHEMA, "turns": [line_of(one) for _, one in found]})
+        elif as_lines:
+            for _, one in found:
+                put_line(line_of(one))
+        elif quiet:
+            put("".join(f"{one.turn_id}\n" for _, one in found))
+        else:
+            text = "\n".join(_table(found, time_format, color, None if no_trunc else width())) + "\n"
+            put(("\x1b[H\x1b[2J" if seconds is not None and is_terminal() else "") + text)
+        if seconds is None:
+            return Code.OK
+        _pause(seconds)
+
+
+class _Wanted:
+    """Which turns are asked for."""
+
+    def __init__(
+        self, is_all: bool, session: str | None, states: frozenset[str], since: float | None, number: int | None
+    ) -> None:
+        self._is_all = is_all
+        self._session = session
+        self._states = states
+        self._since = since
+        self._number = number
+
+    def of(self, there: Glances) -> Iterator[Glance]:
+        """Those, the newest first."""
+        if self._is_all:
+            found = there.all(session=self._session, since=self._since)
+        else:
+            found = (one for one in there.open(session=self._session) if one.begun_at >= (self._since or 0.0))
+        if self._states:
+            found = (one for one in found if one.state in self._states)
+        return islice(found, self._number)
+
+
+def _look(state_dir: str | None, wanted: _Wanted, quiet: int, *, shorten: bool) -> list[tuple[str, Glance]]:
+    """Them with the id to show. No ledger is no turns."""
+    try:
+        with glances(state_dir) as there:
+            return [(there.shortest(one.turn_id, _LEAST) if shorten else one.turn_id, one) for one in wanted.of(there)]
+    except StoreMissing:
+        if not quiet:
+            say(f"no turn is on record in {default_path(state_dir).parent}")
+        return []
+
+
+def _table(
+    found: list[tuple[str, Glance]], time_format: TimeFormat | None, color: Colour, columns: int | None
+) -> list[str]:
+    now, is_seen = wall(), is_terminal()
+    how = time_format or ("relative" if is_seen else "iso")
+    rows = [
+        (
+            name,
+            one.session or "-",
+            one.state,
+            ago(now - one.begun_at) if how == "relative" else shown(one.begun_at, how, now),
+            str(one.processes),
+            effects_cell(one),
+            one.title,
+        )
+        for name, one in found
+    ]
+    headers = ("ID", "SESSION", "STATE", "AGE" if how == "relative" else "BEGAN", "PROCS", "EFFECTS", "COMMAND")
+    paint: Any = (lambda n, cell, text: paint_state(cell, text) if n == 2 else text) if is_coloured(color) else None
+    return lines(headers, rows, width=columns, paint=paint)
+
+
+def _pause(seconds: float) -> None:
+    import time
+
+    time.sleep(seconds)

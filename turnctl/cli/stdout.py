@@ -1,0 +1,62 @@
+"""Data goes to stdout, whole or with an error: a short write, a full disk, a closed descriptor are never kept quiet."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from turnctl.cli.codes import Code
+from turnctl.cli.problems import Problem
+
+__all__ = ["is_terminal", "put", "put_document", "put_line", "width"]
+
+_STDOUT = 1
+
+
+def put(text: str) -> None:
+    """Write ``text`` to stdout, all of it. Blocks while its reader is slow.
+
+    Raises ``BrokenPipeError`` where the reader has gone, ``Problem`` where it cannot be written.
+    """
+    if sys.__stdout__ is None:  # the number may by now be another file's
+        raise _lost("it is closed")
+    data = memoryview(text.encode("utf-8", "backslashreplace"))
+    try:
+        while data:
+            data = data[os.write(_STDOUT, data) :]
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _lost(error.strerror or str(error)) from error
+
+
+def _lost(why: str) -> Problem:
+    hint = "the answer goes there; give it a place, such as a file or a pager"
+    return Problem("stdout_lost", f"could not write to stdout: {why}", hint, Code.UNUSABLE)
+
+
+def put_document(value: dict[str, Any]) -> None:
+    """One JSON document, for ``--json``."""
+    put(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def put_line(value: dict[str, Any]) -> None:
+    """One line of JSON, for ``--jsonl``."""
+    put(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str) + "\n")
+
+
+def is_terminal() -> bool:
+    """Whether a person sees stdout."""
+    return sys.__stdout__ is not None and os.isatty(_STDOUT)
+
+
+def width() -> int | None:
+    """How many columns there are; None where nothing has to be cut."""
+    if not is_terminal():
+        return None
+    try:
+        return os.get_terminal_size(_STDOUT).columns or None
+    except OSError:
+        return None
