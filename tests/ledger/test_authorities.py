@@ -228,6 +228,17 @@ def test_turn_that_was_fenced_is_superseded(ledger: turnctl.Ledger) -> None:
     assert "another worker" in turn.report.notes[0]
 
 
+def test_turn_whose_task_another_has_completed_is_superseded(ledger: turnctl.Ledger) -> None:
+    """Who comes to its end after the one that took over has completed the task is told so, and raises nothing."""
+    task = ledger.submit("acme", "job")
+    with turnctl.turn(task=task, inherit=False) as old, turnctl.turn(task=task.take_over(), inherit=False):
+        pass
+    report = ledger.report(task)
+
+    assert ("superseded", "completed", 2) == (old.outcome, report.state, report.task.lease_gen)
+    assert "another worker" in old.report.notes[0]
+
+
 def test_stop_of_a_fenced_worker_is_not_the_tasks(ledger: turnctl.Ledger) -> None:
     """A worker that hung, was replaced and is then stopped takes nothing from the one that works now."""
     task = ledger.submit("acme", "job")

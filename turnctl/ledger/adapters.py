@@ -18,9 +18,14 @@ if TYPE_CHECKING:
     from turnctl.records.effects import Effect
     from turnctl.records.tasks import Evidence, PromiseLevel
 
-__all__ = ["Adapter", "Answer", "http_adapter", "local_process_adapter", "mcp_adapter"]
+__all__ = ["EVIDENCE", "Adapter", "Answer", "http_adapter", "local_process_adapter", "mcp_adapter", "shipped"]
 
-_EVIDENCE = ("signal_queued", "handler_stopped", "provider_confirmed")
+#: what an acknowledgement of a cancellation may establish, from the least to the most
+EVIDENCE: dict[Evidence, str] = {
+    "signal_queued": "somebody may hear it",
+    "handler_stopped": "the code that served it has stopped; what it had done stays done",
+    "provider_confirmed": "it was cancelled before it took place",
+}
 
 
 Asked = Callable[["Effect"], "Answer | None"]
@@ -51,8 +56,8 @@ class Adapter:
     ) -> None:
         if not check_name(name):
             raise BadArgument(f"the name of an adapter is a non-empty str, not {name!r}")
-        if evidence not in _EVIDENCE:
-            raise BadArgument(f"unknown evidence {evidence!r}; use one of {', '.join(_EVIDENCE)}")
+        if evidence not in EVIDENCE:
+            raise BadArgument(f"unknown evidence {evidence!r}; use one of {', '.join(EVIDENCE)}")
         if key_horizon is not None and not is_idempotent:
             raise BadArgument(f"adapter {name} has a key_horizon, so it is idempotent: say is_idempotent=True")
         self.name = name
@@ -64,7 +69,7 @@ class Adapter:
         self.cancel = cancel
 
     def __repr__(self) -> str:
-        return f"<Adapter {self.name} {self.evidence}>"
+        return f"<Adapter {self.name} {self.evidence}{'' if self.is_reconcilable else ', unreconcilable'}>"
 
     @property
     def promises(self) -> tuple[PromiseLevel, ...]:
@@ -120,3 +125,17 @@ def mcp_adapter(name: str = "mcp", *, notify: Callable[[Effect], object], lookup
         notify(effect)
 
     return Adapter(name, "signal_queued", lookup=lookup, cancel=cancel)
+
+
+def shipped() -> tuple[Adapter, ...]:
+    """One of each adapter that comes with turnctl, able to do as much as it ever can, but for what a host promises."""
+
+    def ask(_: Effect) -> None:
+        """Stand in for the host's own."""
+
+    return (
+        local_process_adapter(lookup=ask, cancel=ask),
+        http_adapter(lookup=ask, cancel=ask),
+        http_adapter("http, confirms=True", lookup=ask, cancel=ask, confirms=True),
+        mcp_adapter(notify=ask, lookup=ask),
+    )

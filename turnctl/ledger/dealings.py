@@ -52,6 +52,7 @@ __all__ = [
     "own",
     "register_child",
     "release",
+    "requested",
     "signalled",
     "stopped",
     "submit",
@@ -240,6 +241,13 @@ def claim_again(books: Books, by: By, effect_id: str, gen: int, claimant: str, *
         by,
         lambda view, effect: gate.claim_again(view, effect, gen, claimant, by, why=why),
         at_gate=True,
+    )
+    return found
+
+
+def requested(books: Books, by: By, effect_id: str, request_ref: str, *, gen: int | None) -> Effect | Refusal:
+    found: Effect | Refusal = _with_effect(
+        books, effect_id, by, lambda view, effect: gate.requested(view, effect, request_ref, by, gen=gen), at_gate=True
     )
     return found
 

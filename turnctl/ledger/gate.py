@@ -23,7 +23,7 @@ from turnctl.ledger.model import and_advance, closed_to, refuse
 from turnctl.records.changes import By, Change, Incarnation, Note, Refusal, evolve
 from turnctl.records.effects import DEFINITIVE, Disposition, Effect, Receipt
 
-__all__ = ["admit", "claim", "claim_again", "close", "close_unknown", "compensate", "suppress"]
+__all__ = ["admit", "claim", "claim_again", "close", "close_unknown", "compensate", "requested", "suppress"]
 
 #: whose word on what became of an effect is heard
 _TELLERS = frozenset({"worker", "reconciler", "operator", "compensator", "system"})
@@ -131,6 +131,22 @@ def claim_again(view: Incarnation, effect: Effect, gen: int, claimant: str, by: 
         return refuse(task.inc, "claim.rejected", refusal, by)
     taken = evolve(effect, phase="claimed", disposition="pending", gen=gen, claim=claimant)
     return Change((Note(task.inc, "effect.claimed_again", effect.effect_id, taken, {"why": why}),), taken)
+
+
+def requested(view: Incarnation, effect: Effect, request_ref: str, by: By, *, gen: int | None) -> Change:
+    """Which request of the protocol carries it. Another request has another id; the effect keeps its own."""
+    task = view.task
+    refusal: Refusal | None = None
+    if by.authority == "worker" and gen != task.lease_gen:
+        text = f"generation {gen} of task {task.task_id} was fenced by {task.lease_gen}: it sends nothing any more"
+        refusal = Refusal("stale_generation", text, row=effect)
+    elif effect.phase != "claimed":
+        text = f"effect {effect.effect_id} is {effect.phase}: a request is noted of what is claimed, and not told yet"
+        refusal = Refusal("not_claimed" if effect.phase == "admitted" else "closed", text, row=effect)
+    if refusal is not None:
+        return refuse(task.inc, "request.refused", refusal, by)
+    row = evolve(effect, request_ref=request_ref)
+    return Change((Note(task.inc, "effect.requested", effect.effect_id, row),), row)
 
 
 def suppress(view: Incarnation, effect: Effect, by: By, *, why: str, gen: int | None = None) -> Change:

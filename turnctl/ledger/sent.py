@@ -93,6 +93,19 @@ class SentEffect:
         return self._payload
 
     @property
+    def generation(self) -> int:
+        """The generation of the lease that it is sent under, which only rises; 0 before the gate.
+
+        For receivers that fence: one that remembers the highest of a task refuses a worker that was replaced.
+        """
+        return 0 if self._row is None else self._row.gen
+
+    @property
+    def is_reconcilable(self) -> bool:
+        """Whether its adapter names a way to look it up, should nobody hear what became of it."""
+        return self._wanted.reconcilable
+
+    @property
     def disposition(self) -> Disposition | None:
         """What is known of it, as this process last knew; None before the gate."""
         return None if self._row is None else self._row.disposition
@@ -109,8 +122,29 @@ class SentEffect:
 
     def __repr__(self) -> str:
         state = "not admitted" if self._row is None else f"{self._row.phase}, {self._row.disposition}"
+        state += "" if self.is_reconcilable else ", unreconcilable"
         kept = "" if self.durable else ", not durable"
         return f"<{type(self).__name__} {self._wanted.kind} {self._wanted.key!r} {state}{kept}>"
+
+    # -- how it is sent --------------------------------------------------------------------------------------------
+
+    def requested(self, request_id: str | int) -> None:
+        """Note the protocol's own id of the request that carries it, also of the next one after a reconnect.
+
+        The effect keeps its id, which is what the receiver and every look-up know it by. Blocks for the store. Not a
+        checkpoint. Raises ``LedgerRefused`` where it is not on the way, or another worker has taken the task over.
+        """
+        if isinstance(request_id, bool) or not isinstance(request_id, (str, int)):
+            raise BadArgument(f"the id of a request is a str or an int, not {request_id!r}")
+        if self._row is None:
+            raise LedgerRefused(f"{self!r} was not admitted, so no request carries it", code="not_claimed")
+        by, gen = self._by(), self._gen()
+        found = self._store.transact(
+            lambda books: dealings.requested(books, by, self.effect_id, str(request_id), gen=gen)
+        )
+        if isinstance(found, Refusal):
+            raise error_of(found)
+        self._row = found
 
     # -- what became of it ----------------------------------------------------------------------------------------
 
