@@ -26,6 +26,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
+from turnctl import clock
 from turnctl.errors import BadArgument, CancelledError
 from turnctl.integrations.mcp.posts import PostConnection
 from turnctl.integrations.mcp.server import Stopper
@@ -161,12 +162,14 @@ class HttpEdge(Stopper):
         self.left = self.pool.close(self.server.grace + _REST_S)
         connections = list(self._connections.items())
         for how, seconds in ((socket.SHUT_RD, _LAST_WORDS_S), (socket.SHUT_RDWR, _REST_S)):
-            for thread, connection in connections:
+            for _, connection in connections:
                 try:
                     connection.shutdown(how)  # one that waits for the next request; then one that cannot write
                 except OSError:
                     pass
-                thread.join(seconds)
+            ends_at = clock.monotonic() + seconds  # for all of them together
+            for thread, _ in connections:
+                thread.join(max(ends_at - clock.monotonic(), 0.0))
         self._bell.close()
 
     # -- clients ----------------------------------------------------------------------------------------------

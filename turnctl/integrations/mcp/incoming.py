@@ -93,6 +93,8 @@ def tell_apart(found: Any) -> Message:
         return Note(method, found.get("params"))
     if key is None:
         return Bad(INVALID_REQUEST, f"the id of a request is a string or a whole number, not {_kind(found['id'])}")
+    if _has_half(found["id"]):
+        return Bad(INVALID_REQUEST, "the id of a request has half of a pair of surrogates, which cannot be sent back")
     params = found.get("params")
     if params is None:
         params = {}
@@ -121,9 +123,33 @@ def error_message(
     return {"jsonrpc": "2.0", "id": request_id, "error": error}
 
 
-def encode(message: dict[str, Any]) -> bytes:
-    """The message as one line, without its end."""
+def _has_half(value: Any) -> bool:
+    """Whether ``value`` is a text with half of a pair of surrogates, which UTF-8 has no bytes for."""
+    if not isinstance(value, str):
+        return False
     try:
-        return json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    except UnicodeEncodeError:  # half of a pair, which UTF-8 has no bytes for
-        return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+        value.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """The message as one line, without its end; never raises.
+
+    A message that JSON has no words for becomes an error with its id: whoever waits for it is told. Half of a pair of
+    surrogates, as in the name of a file that is no UTF-8, becomes U+FFFD: readers refuse the whole line otherwise.
+    """
+    try:
+        return _line(message)
+    except (TypeError, ValueError, RecursionError) as error:
+        text = f"what it came to is nothing that JSON has: {type(error).__name__}: {error}"
+        return _line(error_message(message.get("id"), INTERNAL, text))
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()

@@ -22,8 +22,9 @@ from turnctl.integrations.mcp.incoming import (
     error_message,
     parse,
 )
-from turnctl.integrations.mcp.protocol import STREAM_CLOSE, with_stateless
+from turnctl.integrations.mcp.protocol import STREAM_CLOSE, VERSIONS, with_stateless
 from turnctl.integrations.mcp.revisions import version_of
+from turnctl.integrations.mcp.serving import in_work_message
 from turnctl.waiting.descriptors import READ, wait_ready
 from turnctl.waiting.wakeup import Wakeup
 
@@ -36,6 +37,7 @@ __all__ = ["PostConnection"]
 
 _GONE = getattr(select, "POLLRDHUP", 0)  # where there is none, only a connection that is closed both ways is seen
 _LARGEST = 64 << 20
+_DIGITS = 15  # of a length
 _HEADER_MISMATCH = -32020
 
 
@@ -102,27 +104,36 @@ class PostConnection(BaseHTTPRequestHandler):
         messages = parse(body)
         message = messages[0]
         if len(messages) > 1 or isinstance(message, Bad):
-            bad = message if isinstance(message, Bad) else Bad(INVALID_REQUEST, "one message per POST")
-            self._json(400, error_message(bad.id, bad.code, bad.message))
+            self._refuse(message if isinstance(message, Bad) else Bad(INVALID_REQUEST, "one message per POST"))
         elif with_stateless(self._version(message)):
             self._take_alone(message)
         else:
             self._take_in_session(message)
 
+    def _refuse(self, bad: Bad) -> None:
+        peer = self.edge.session(self.headers.get("Mcp-Session-Id", ""))
+        if peer is not None and bad.id is not None and peer.has_in_work(bad.id):
+            self._json(400, in_work_message(bad.id))
+        else:
+            self._json(400, error_message(bad.id, bad.code, bad.message))
+
     def _body(self) -> bytes | None:
         """What was posted; None if it has been refused."""
         origin = self.headers.get("Origin")
-        length = self.headers.get("Content-Length", "")
+        lengths = self.headers.get_all("Content-Length", [])
+        length = lengths[0] if len(lengths) == 1 and "Transfer-Encoding" not in self.headers else ""
         if origin is not None and not self.edge.allows(origin):
             self._plain(403, f"no requests from {origin}")
         elif self.path.partition("?")[0] != self.edge.path:
             self._plain(404, f"the endpoint is {self.edge.path}")
         elif not length.isascii() or not length.isdigit():
-            self._plain(411, "a POST needs a Content-Length")
-        elif int(length) > _LARGEST:
+            self._plain(411, "a POST needs one Content-Length, and no Transfer-Encoding")
+        elif len(length) > _DIGITS or int(length) > _LARGEST:
             self._plain(413, f"at most {_LARGEST} bytes")
         else:
-            return self.rfile.read(int(length))
+            body = self.rfile.read(int(length))
+            if len(body) == int(length):
+                return body  # else its client has left in the middle of it
         self.close_connection = True  # what was posted is still to be read
         return None
 
@@ -150,7 +161,10 @@ class PostConnection(BaseHTTPRequestHandler):
             return
         named = self.headers.get("Mcp-Session-Id")
         found = None if named is None else self.edge.session(named)
-        if found is not None:
+        said = self.headers.get("MCP-Protocol-Version")
+        if said is not None and said not in VERSIONS:
+            self._plain(400, f"version {said} is not spoken here")
+        elif found is not None:
             self._take(found, message)
         elif named is None:
             self._plain(400, "no Mcp-Session-Id; begin with initialize")

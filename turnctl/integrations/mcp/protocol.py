@@ -38,6 +38,7 @@ __all__ = [
     "take_response",
     "task_in",
     "told",
+    "twin_of",
     "want_stop",
     "with_stateless",
 ]
@@ -72,6 +73,17 @@ def key_of(value: Any) -> tuple[str, RequestId] | None:
             return None
         value = int(value)
     return ("number", value)
+
+
+def twin_of(key: tuple[str, RequestId]) -> tuple[str, RequestId]:
+    """The key of the id that looks the same and is of the other type."""
+    kind, value = key
+    if kind == "number":
+        return ("text", str(value))
+    try:
+        return ("number", int(value))
+    except ValueError:
+        return key
 
 
 def with_stateless(version: str | None) -> bool:

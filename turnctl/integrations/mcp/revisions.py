@@ -31,7 +31,7 @@ def wants_task(call: Call, tool: Tool, version: str | None, *, any_task: bool, s
         said = meta.get(_CAPABILITIES_KEY) if isinstance(meta, dict) else None
         extensions = said.get("extensions") if isinstance(said, dict) else None
         return tool.may_be_task and isinstance(extensions, dict) and TASKS in extensions
-    if "task" not in call.params or not any_task or version != VERSIONS[-1]:
+    if call.params.get("task") is None or not any_task or version != VERSIONS[-1]:
         return False
     if not tool.may_be_task:
         raise Refused(f"tool {tool.name!r} is no task", code=METHOD_NOT_FOUND)

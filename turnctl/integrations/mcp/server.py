@@ -19,7 +19,9 @@ from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument, TurnctlError
 from turnctl.integrations.mcp.faults import Refused
 from turnctl.integrations.mcp.incoming import (
+    INTERNAL,
     INVALID_PARAMS,
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     Bad,
     Call,
@@ -33,7 +35,7 @@ from turnctl.integrations.mcp.incoming import (
 from turnctl.integrations.mcp.pool import Pool
 from turnctl.integrations.mcp.protocol import CANCELLED, STATELESS, TASKS, UNCANCELLABLE, VERSIONS, with_stateless
 from turnctl.integrations.mcp.revisions import finish, version_of, wants_task
-from turnctl.integrations.mcp.serving import Entry, Peer, Request
+from turnctl.integrations.mcp.serving import Entry, Peer, Request, in_work_message
 from turnctl.integrations.mcp.stdio import Lines, standard_streams
 from turnctl.integrations.mcp.tasks import TASK_METHODS, Tasks
 from turnctl.integrations.mcp.tools import Tool
@@ -182,6 +184,10 @@ class Server:
 
         Both may be called here and now, or on the thread that serves the request.
         """
+        if isinstance(message, Call | Bad) and message.id is not None and peer.has_in_work(message.id):
+            answer(in_work_message(message.id))
+            over()
+            return
         if isinstance(message, Call):
             self._take_call(peer, message, answer, over)
             return
@@ -213,6 +219,11 @@ class Server:
             work = self._work_of(peer, call) if result is None else None
         except Refused as error:
             answer(error_message(call.id, error.code, str(error), error.data))
+            over()
+            return
+        except Exception as error:  # noqa: BLE001 - what is wrong with one request does not end the others
+            _log.warning("request %r (%s)", call.id, call.method, exc_info=error)
+            answer(error_message(call.id, INTERNAL, f"{type(error).__name__}: {error}"))
             over()
             return
         if work is not None:
@@ -319,6 +330,9 @@ class Server:
                 for message in parse(line):
                     self.take(peer, message, lambda reply: lines.send(encode(reply)), _nothing)
             why = self._why or lines.broken or why
+            if lines.is_too_long:
+                _log.warning("server %s ends: %s", self.name, why)
+                lines.send(encode(error_message(None, INVALID_REQUEST, why)))
         except BaseException:
             why = "its server was stopped"
             raise

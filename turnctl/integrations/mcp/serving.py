@@ -34,7 +34,7 @@ from turnctl.integrations.mcp.incoming import (
     error_message,
     result_message,
 )
-from turnctl.integrations.mcp.protocol import UNCANCELLABLE, key_of
+from turnctl.integrations.mcp.protocol import UNCANCELLABLE, key_of, twin_of
 from turnctl.records.mcp import CancelReceived, Dialect, RequestId, Transport
 from turnctl.turns import Turn
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from turnctl.records.stops import Cause
     from turnctl.tokens.activities import Activity
 
-__all__ = ["Entry", "Mark", "Peer", "Request", "current_request"]
+__all__ = ["Entry", "Mark", "Peer", "Request", "current_request", "in_work_message"]
 
 Answer = Callable[[dict[str, Any]], None]
 Work = Callable[["Request"], dict[str, Any]]
@@ -221,6 +221,11 @@ def _told(request: Request, failure: BaseException) -> dict[str, Any]:
     return error_message(request.id, INTERNAL, text)
 
 
+def in_work_message(request_id: RequestId) -> dict[str, Any]:
+    """What a second request is answered with, whose id is in work: no id, since one with it would answer the first."""
+    return error_message(None, INVALID_REQUEST, f"request {request_id!r} is in work; a client uses each id once")
+
+
 class Peer:
     """What one client has in work. Thread-safe; ``cancel`` and ``close`` never block."""
 
@@ -259,6 +264,12 @@ class Peer:
         with self._lock:
             return list(self._entries.values())
 
+    def has_in_work(self, request_id: RequestId) -> bool:
+        """Whether a request of that id is in work."""
+        key = key_of(request_id)
+        with self._lock:
+            return key in self._entries
+
     def admit(
         self,
         call: Call,
@@ -271,8 +282,7 @@ class Peer:
     ) -> bool:
         """Have ``call`` served on a thread; False, and nothing but ``over``, if the client is gone.
 
-        A request whose id is in work is answered with an error that has no id, since one with it would be taken for
-        the answer of the first. ``key`` is what it goes by instead of its id.
+        A request whose id is in work is not served (``in_work_message``). ``key`` is what it goes by instead of its id.
         """
         key = key or key_of(call.id)
         assert key is not None
@@ -288,8 +298,7 @@ class Peer:
             over()
             return False
         if other is not None:
-            text = f"request {call.id!r} is in work; a client uses each id once"
-            answer(error_message(None, INVALID_REQUEST, text))
+            answer(in_work_message(call.id))
             over()
             return False
         points.reach("mcp.server.admitted")
@@ -357,7 +366,7 @@ class Peer:
         with self._lock:
             entry = self._entries.get(key)
             finished = self._finished.get(key)
-            other = self._entries.get(_twin(key))
+            other = self._entries.get(twin_of(key))
         if entry is not None:
             if entry.request.method in UNCANCELLABLE:
                 return f"{entry.request.method} cannot be cancelled", entry.turn.turn_id
@@ -381,18 +390,7 @@ class Peer:
         with self._lock:
             self.is_closed = True
             entries = list(self._entries.values())
-        mark = Mark("gone", reason, cause, None)
+        mark = Mark("gone", reason, cause, "the end of its connection" if cause == "closed" else None)
         for entry in entries:
             entry.want_stop(mark)
         return entries
-
-
-def _twin(key: Key) -> Key:
-    """The key of the id that looks the same and is of the other type."""
-    kind, value = key
-    if kind == "number":
-        return ("text", str(value))
-    try:
-        return ("number", int(value))
-    except ValueError:
-        return key

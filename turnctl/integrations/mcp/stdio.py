@@ -46,6 +46,8 @@ class Lines:
         self.is_closed = False
         #: why it ended, if not by the end of the input or by ``close``
         self.broken: str | None = None
+        #: whether that is a line without an end, which the client can still be told of
+        self.is_too_long = False
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -66,6 +68,7 @@ class Lines:
                     return
             if length > _LONGEST:
                 self.broken = f"a line of more than {_LONGEST} bytes"
+                self.is_too_long = True
                 return
 
     def _read(self) -> bytes | None:

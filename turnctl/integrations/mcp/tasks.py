@@ -36,6 +36,7 @@ __all__ = ["TASK_METHODS", "Tasks"]
 
 TASK_METHODS = frozenset(("tasks/get", "tasks/list", "tasks/cancel", "tasks/result"))
 _KEPT = 256  # tasks that have ended
+_LONGEST_MS = 1 << 53
 _PAUSE_MS = 500  # between two questions of a client
 
 
@@ -108,6 +109,17 @@ def _stamp(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def _ttl_of(wanted: Any) -> int | None:
+    """How long a client wants its task to be kept, in milliseconds; ``Refused`` if it does not say that."""
+    if isinstance(wanted, dict):
+        ttl = wanted.get("ttl")
+        if ttl is None:
+            return None
+        if isinstance(ttl, int | float) and not isinstance(ttl, bool) and 0 <= ttl < _LONGEST_MS:
+            return int(ttl)
+    raise Refused("the task of tools/call is an object; its ttl is milliseconds, or null", code=INVALID_PARAMS)
+
+
 class Tasks:
     """The tasks of a server. Thread-safe."""
 
@@ -119,9 +131,8 @@ class Tasks:
         self, home: Peer, call: Call, work: Callable[[Request], dict[str, Any]], version: str | None, *, stateless: bool
     ) -> dict[str, Any]:
         """Have ``call`` served as a task of ``home``; what its request is answered with."""
-        wanted = call.params.get("task")
-        ttl = wanted.get("ttl") if isinstance(wanted, dict) else None
-        task = _Task(home, str(call.params.get("name")), int(ttl) if isinstance(ttl, int | float) else None)
+        ttl_ms = None if stateless else _ttl_of(call.params.get("task"))
+        task = _Task(home, str(call.params.get("name")), ttl_ms)
         with self._lock:
             self._tidy()
             self._tasks[task.id] = task

@@ -45,6 +45,12 @@ class Tool:
         except ValueError:
             raise BadArgument(f"the parameters of tool {fn!r} cannot be read; wrap it in a function") from None
         self.schema = dict(schema) if schema is not None else _schema_of(fn, self.signature)
+        try:
+            json.dumps(self.schema, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise BadArgument(
+                f"the schema of tool {self.name!r} is nothing that JSON has ({error}); give tool(schema=...)"
+            ) from error
 
     def as_dict(self) -> dict[str, Any]:
         """What ``tools/list`` says of it."""
@@ -77,7 +83,8 @@ def result_of(value: Any) -> dict[str, Any]:
         return {"content": [_text(value)], "isError": False}
     if value is None:
         return {"content": [], "isError": False}
-    result: dict[str, Any] = {"content": [_text(json.dumps(value, ensure_ascii=False))], "isError": False}
+    text = json.dumps(value, ensure_ascii=False, allow_nan=not isinstance(value, dict))
+    result: dict[str, Any] = {"content": [_text(text)], "isError": False}
     if isinstance(value, dict):
         result["structuredContent"] = value
     return result
