@@ -94,3 +94,18 @@ def test_examples_of_the_store_page_run(capsys: pytest.CaptureFixture[str], tmp_
     exec(compile(block, "docs/store.md", "exec"), {"path": tmp_path / "own" / "ledger.sqlite3"})
 
     assert "sound\n" == capsys.readouterr().out
+
+
+def test_example_of_the_bundle_page_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The block of code on the page runs as it stands, over a task that is there."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with turnctl.open_ledger() as ledger:
+        ledger.submit("acme", "report-42")
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/bundle.md").read_text(encoding="utf-8"), re.DOTALL)
+    exec(compile(block, "docs/bundle.md", "exec"), {"turnctl": turnctl})
+
+    assert "1 logs; keep this apart" in capsys.readouterr().out
+    assert (tmp_path / "report-42.bundle").is_file()

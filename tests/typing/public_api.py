@@ -58,7 +58,7 @@ from turnctl import (
     TurnResult,
     TurnToken,
 )
-from turnctl.ledger import Answer, Purged, Reconciled, Request, Share, http_adapter
+from turnctl.ledger import Answer, Bundled, Purged, Reconciled, Request, Share, http_adapter
 from turnctl.records import Cancellation, Effect, Refusal
 
 
@@ -283,6 +283,7 @@ def ledgers(send: Callable[[bytes, str], str]) -> list[EffectRecord]:
         report = ledger.report(task)
         assert_type(report, TaskReport)
         assert_type(ledger.purge(older_than="30d", keep_tombstones="90d", dry_run=True), Purged)
+        assert_type(ledger.bundle(task, "job.bundle", payloads=False, scope="self"), Bundled)
         assert_type(turn.report.effects, tuple[EffectRecord, ...])
         return list(report.effects)
 

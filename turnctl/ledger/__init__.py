@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from turnctl.ledger.sharing import Share
     from turnctl.records.accounts import Reconciled, Request
     from turnctl.records.effects import Answer
-    from turnctl.records.retention import Purged
+    from turnctl.records.retention import Bundled, Purged
 
 __all__ = [
     "Adapter",
     "Answer",
+    "Bundled",
     "Compensation",
     "Purged",
     "Reconciled",
@@ -30,6 +31,7 @@ __all__ = [
 _HOMES = {
     "Adapter": "turnctl.ledger.adapters",
     "Answer": "turnctl.records.effects",
+    "Bundled": "turnctl.records.retention",
     "Compensation": "turnctl.ledger.compensating",
     "Purged": "turnctl.records.retention",
     "Reconciled": "turnctl.records.accounts",

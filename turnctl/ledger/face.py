@@ -26,12 +26,13 @@ from turnctl.records.tasks import PROMISES
 from turnctl.tokens.ids import check_name
 
 if TYPE_CHECKING:
+    import os
     from types import TracebackType
 
     from turnctl.ledger.adapters import Adapter, Asked
     from turnctl.ledger.compensating import Compensation
     from turnctl.ledger.store import Store
-    from turnctl.records.retention import Purged
+    from turnctl.records.retention import Bundled, Purged
     from turnctl.records.tasks import Cancellation, Policy, PromiseLevel, Scope, Task
     from turnctl.tokens.turn import TurnCore
 
@@ -312,6 +313,30 @@ class Ledger:
         if isinstance(allowed, Refusal) or effect is None:
             raise error_of(allowed if isinstance(allowed, Refusal) else Refusal("no_such_task", _NOT_YOURS))
         return compensation(self.store, effect, kind, key, payload, by, allowed or auth_ref, adapter)
+
+    def bundle(
+        self,
+        task: LedgerTask | str,
+        path: str | os.PathLike[str],
+        *,
+        payloads: bool = True,
+        scope: Scope = "subtree",
+    ) -> Bundled:
+        """Write all that is on record of a task, and with ``scope`` "subtree" of what is below it, into a new file.
+
+        One that ``python verifier.py FILE`` accepts or refuses without turnctl (docs/bundle.md). ``payloads=False``
+        leaves their bytes out, and keeps their hashes. Raises ``LedgerRefused`` where there is no such task, and
+        ``BadArgument`` where there is such a file. Blocks for the store and the disk.
+        """
+        from turnctl.ledger.bundling import write_bundle
+
+        inc, _ = self._named(task, None)
+        if scope not in ("self", "subtree"):
+            raise BadArgument(f"unknown scope {scope!r}; use self or subtree")
+        found = write_bundle(self.store, inc, path, payloads=payloads, scope=scope)
+        if isinstance(found, Refusal):
+            raise error_of(found)
+        return found
 
     def purge(
         self,

@@ -15,7 +15,7 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from turnctl.records.changes import Incarnation
 from turnctl.records.retention import Tombstone
@@ -70,6 +70,15 @@ class Graves(Protocol):
 
     def give_back(self, pages: int) -> tuple[int, int]:
         """Give free pages of the file back, so many at most; how many were given, and how many are left."""
+
+    def rows_of(self, inc: str) -> list[tuple[str, list[Any]]]:
+        """Every row that belongs to it, shared work aside: its kind, and its values as they are stored."""
+
+    def positions(self, inc: str) -> list[int]:
+        """The position in the store of each line of its log."""
+
+    def named(self, beginning: str, most: int) -> list[tuple[str, str]]:
+        """Ids of incarnations and turns that begin so, each with the incarnation."""
 
     @property
     def page_size(self) -> int:

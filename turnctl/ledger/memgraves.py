@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from turnctl.ledger.graves import Removed
+from turnctl.ledger.rows import values_of
 from turnctl.records.changes import By, Change, Note
 from turnctl.records.retention import Tombstone
 from turnctl.records.tasks import Detached
@@ -31,7 +32,7 @@ class MemoryGraves:
         self.newest: dict[tuple[str, str], str] = {}
         self.log: dict[str, list[LedgerEvent]] = {}
         #: for each line the position in the store
-        self.positions: dict[str, list[int]] = {}
+        self.places: dict[str, list[int]] = {}
         self.last_pos = 0
         self.payloads: dict[str, bytes] = {}
         self.graves: dict[str, Tombstone] = {}
@@ -52,7 +53,7 @@ class MemoryGraves:
 
     def roots_over(self, before: float, after: int, most: int) -> list[tuple[int, str]]:
         found = [
-            (self.positions[task.inc][0], task.inc)
+            (self.places[task.inc][0], task.inc)
             for task in self.rows.get("task", {}).values()
             if task.parent_inc is None and task.is_over and task.ended_at is not None and task.ended_at <= before
         ]
@@ -71,7 +72,7 @@ class MemoryGraves:
             cr and cr.accepted_rev,
             None,
             len(lines),
-            self.positions[inc][-1],
+            self.places[inc][-1],
             lines[-1].hash,
             at,
         )
@@ -99,7 +100,7 @@ class MemoryGraves:
         if self.newest.get((task.tenant, task.task_id)) == inc:
             self._take(self.newest, (task.tenant, task.task_id))
         self._take(self.log, inc)
-        self._take(self.positions, inc)
+        self._take(self.places, inc)
         return Removed(gone, is_all=True)
 
     def _leave_shared(self, inc: str, at: float) -> None:
@@ -135,6 +136,26 @@ class MemoryGraves:
 
     def give_back(self, pages: int) -> tuple[int, int]:  # noqa: ARG002 - there are none
         return 0, 0
+
+    # -- for bundles ------------------------------------------------------------------------------------------------
+
+    def rows_of(self, inc: str) -> list[tuple[str, list[Any]]]:
+        found = [(kind, self.rows.get(kind, {}).get((inc,))) for kind in ("task", "cancellation", "lease")]
+        for kind in ("activity", "child", "turn", "effect"):
+            found += [(kind, self.rows[kind][key]) for key in self.owned.get((kind, inc), ())]
+        found += [("interest", row) for key, row in self.rows.get("interest", {}).items() if key[1] == inc]
+        found += [("detached", row) for key, row in self.rows.get("detached", {}).items() if key[0] == inc]
+        for (effect_id,) in self.owned.get(("effect", inc), ()):
+            found += [("receipt", self.rows["receipt"][key]) for key in self.owned.get(("receipt", effect_id), ())]
+        return [(kind, values_of(row)) for kind, row in found if row is not None]
+
+    def positions(self, inc: str) -> list[int]:
+        return list(self.places.get(inc, ()))
+
+    def named(self, beginning: str, most: int) -> list[tuple[str, str]]:
+        incs = [(inc, inc) for (inc,) in self.rows.get("task", {}) if inc.startswith(beginning)]
+        turns = self.rows.get("turn", {})
+        return sorted(incs + [(key[0], row.inc) for key, row in turns.items() if key[0].startswith(beginning)])[:most]
 
     # -- so that it can be taken back -----------------------------------------------------------------------------
 

@@ -137,7 +137,7 @@ class _Books(MemoryGraves):
             body, n, read_only = text_of(note), len(lines) + 1, note.row is None
             values = (note.inc, n, note.kind, by.actor, by.authority, read_only, note.subject, body, by.at)
             lines.append(LedgerEvent(*values, before, chained(before, *values)))
-            places = self.positions.setdefault(note.inc, [])
+            places = self.places.setdefault(note.inc, [])
             self.last_pos += 1
             places.append(self.last_pos)
             self.undo.append(lines.pop)

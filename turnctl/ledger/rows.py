@@ -33,6 +33,7 @@ __all__ = [
     "FIRST_HASH",
     "KEYS",
     "KINDS",
+    "OF_INCARNATION",
     "chained",
     "fields_of",
     "key_of",
@@ -72,6 +73,12 @@ KEYS: dict[str, tuple[str, ...]] = {
     "effect": ("effect_id",),
     "receipt": ("effect_id", "body_sha"),
     "turn": ("turn_id",),
+}
+#: how the rows of a kind that belong to an incarnation are asked for; shared work belongs to all who share it
+OF_INCARNATION = {kind: "inc = ?" for kind in KINDS if kind != "shared"} | {
+    "child": "parent_inc = ?",
+    "detached": "from_inc = ?",
+    "receipt": "effect_id IN (SELECT effect_id FROM effect WHERE inc = ?)",
 }
 _ALL: tuple[Any, ...] = (*KINDS.values(), Holder)
 _FIELDS: dict[type[Any], tuple[str, ...]] = {kind: tuple(field.name for field in kind.__attrs_attrs__) for kind in _ALL}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from turnctl.errors import StoreDamaged
 from turnctl.ledger.graves import Removed
 from turnctl.ledger.refusals import SALVAGE
-from turnctl.ledger.rows import FIRST_HASH, fields_of, make
+from turnctl.ledger.rows import FIRST_HASH, OF_INCARNATION, fields_of, make
 from turnctl.records.changes import By, Change, Note
 from turnctl.records.retention import Tombstone
 from turnctl.records.tasks import Detached
@@ -160,6 +160,26 @@ class SqlGraves:
         self._rows(f"PRAGMA incremental_vacuum({int(pages)})")
         left = int(self._rows("PRAGMA freelist_count")[0][0])
         return free - left, left
+
+    # -- for bundles ------------------------------------------------------------------------------------------------
+
+    def rows_of(self, inc: str) -> list[tuple[str, list[Any]]]:
+        found: list[tuple[str, list[Any]]] = []
+        for kind, mine in OF_INCARNATION.items():
+            sql = f"SELECT {', '.join(fields_of(kind))} FROM {kind} WHERE {mine} ORDER BY pos"  # noqa: S608
+            found += [(kind, list(row)) for row in self._rows(sql, inc)]
+        return found
+
+    def positions(self, inc: str) -> list[int]:
+        return [pos for (pos,) in self._rows("SELECT pos FROM log WHERE inc = ? ORDER BY n", inc)]
+
+    def named(self, beginning: str, most: int) -> list[tuple[str, str]]:
+        sql = (
+            "SELECT inc, inc FROM task WHERE inc >= ? AND inc < ? "
+            "UNION SELECT turn_id, inc FROM turn WHERE turn_id >= ? AND turn_id < ? ORDER BY 1 LIMIT ?"
+        )
+        ends = (beginning, beginning + chr(0x10FFFF))
+        return self._rows(sql, *ends, *ends, most)
 
     @property
     def page_size(self) -> int:

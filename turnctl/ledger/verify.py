@@ -23,7 +23,7 @@ from turnctl.errors import StoreError
 from turnctl.ledger.connections import connect
 from turnctl.ledger.opening import identify
 from turnctl.ledger.refusals import FAULTS, told
-from turnctl.ledger.rows import KEYS, KINDS, fields_of, verify_chain
+from turnctl.ledger.rows import KEYS, KINDS, OF_INCARNATION, fields_of, verify_chain
 from turnctl.ledger.sqlbooks import EVENT_COLUMNS, line_of, marks_of
 from turnctl.ledger.sqlite import BUSY_S
 
@@ -148,8 +148,8 @@ class _Reader:
             self.shared[key] = (pos, values)
 
     def _compare(self, inc: str, said: Rows) -> Iterator[str]:
-        for kind, owner in _OWNERS.items():
-            sql = f"SELECT {', '.join(fields_of(kind))}, authority FROM {kind} WHERE {owner} = ?"  # noqa: S608 - the same
+        for kind, mine in OF_INCARNATION.items():
+            sql = f"SELECT {', '.join(fields_of(kind))}, authority FROM {kind} WHERE {mine}"  # noqa: S608 - the same
             for *values, authority in self._rows(sql, inc):
                 key = tuple(values[fields_of(kind).index(name)] for name in KEYS[kind])
                 yield from self._against(kind, key, values, authority, said.pop((kind, key), None))

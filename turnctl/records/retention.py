@@ -8,7 +8,7 @@ import attrs
 
 from turnctl.records.tasks import Task, TaskState
 
-__all__ = ["Purged", "Tombstone"]
+__all__ = ["Bundled", "Purged", "Tombstone"]
 
 
 @attrs.frozen
@@ -62,3 +62,21 @@ class Purged:
         if self.kept:
             text += "; kept: " + ", ".join(f"{count} for {reason}" for reason, count in sorted(self.kept.items()))
         return text
+
+
+@attrs.frozen
+class Bundled:
+    """A bundle that was written. ``fingerprint`` is the SHA-256 of its bytes: keep it apart from the bundle."""
+
+    inc: str
+    path: str
+    fingerprint: str
+    incarnations: int
+    lines: int
+    size: int
+    #: what its verifier finds wrong with it: the ledger was not as it had written it
+    refused: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values for JSON, schema ``turnctl.bundled/1``."""
+        return {"schema": "turnctl.bundled/1", **attrs.asdict(self)}
