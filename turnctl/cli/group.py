@@ -14,6 +14,7 @@ __all__ = ["cli"]
 #: name: (module that holds a command of the same name, summary as in its own help)
 COMMANDS = {
     "adapters": ("turnctl.cli.adapters", "Show what the adapters for effects establish, and can promise."),
+    "effects": ("turnctl.cli.effects", "Show what got out, what may have, and who has to decide."),
     "ps": ("turnctl.cli.ps", "Show which turns run, or all that are on record."),
     "run": ("turnctl.cli.run", "Run a command, and stop it with everything that it started."),
     "status": ("turnctl.cli.state", "Say in one line, and by the exit status, how a turn stands."),

@@ -14,7 +14,7 @@ from turnctl.ledger.whereabouts import default_path
 if TYPE_CHECKING:
     from turnctl.ledger.glance import Glance
 
-__all__ = ["found_turn", "glances"]
+__all__ = ["found_turn", "glances", "no_turns", "opened"]
 
 
 def glances(state_dir: str | None) -> Glances:
@@ -23,12 +23,25 @@ def glances(state_dir: str | None) -> Glances:
     return Glances(default_path(state_dir))
 
 
+def opened(state_dir: str | None) -> Glances | None:
+    """The same; None where there is no ledger yet."""
+    try:
+        return glances(state_dir)
+    except StoreMissing:
+        return None
+
+
+def no_turns(state_dir: str | None, name: str) -> Problem:
+    """Why there is no turn of that name where there is no ledger."""
+    message = f"there is no turn {name}: none is on record in {default_path(state_dir).parent}"
+    hint = "turnctl run records what it runs; TURNCTL_STATE_DIR, or --state-dir, names another directory"
+    return Problem("no_such_turn", message, hint, Code.NO_SUCH)
+
+
 def found_turn(state_dir: str | None, name: str) -> Glance:
     """The turn that ``name`` means there. Raises ``Problem`` where there is none, or several."""
-    try:
-        with glances(state_dir) as there:
-            return find(there, name)
-    except StoreMissing as missing:
-        message = f"there is no turn {name}: none is on record in {default_path(state_dir).parent}"
-        hint = "turnctl run records what it runs; TURNCTL_STATE_DIR, or --state-dir, names another directory"
-        raise Problem("no_such_turn", message, hint, Code.NO_SUCH) from missing
+    there = opened(state_dir)
+    if there is None:
+        raise no_turns(state_dir, name)
+    with there:
+        return find(there, name)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from turnctl.ledger.glance import Glance
 
-__all__ = ["SCHEMA", "Moment", "State", "code_of", "colour_option", "effects_cell", "line_of", "time_option"]
+__all__ = ["SCHEMA", "Moment", "State", "code_of", "colour_option", "effects_cell", "line_of", "precise", "time_option"]
 
 SCHEMA = "turnctl.turn-line/1"
 

@@ -173,7 +173,7 @@ class Glances:
         beside = [
             row[0]
             for way, order in (("<", "DESC"), (">", "ASC"))
-            for row in self._ask(
+            for row in self.ask(
                 f"SELECT turn_id FROM turn WHERE turn_id {way} ? ORDER BY turn_id {order} LIMIT 1",  # noqa: S608
                 [turn_id],
             )
@@ -185,7 +185,8 @@ class Glances:
 
     # -- rows --------------------------------------------------------------------------------------------------------
 
-    def _ask(self, query: str, values: Iterable[Any]) -> Iterator[Any]:
+    def ask(self, query: str, values: Iterable[Any] = ()) -> Iterator[Any]:
+        """The rows of a query of ours, over the one state that is seen."""
         try:
             yield from self._connection.execute(query, list(values))
         except FAULTS as error:
@@ -198,7 +199,7 @@ class Glances:
             "FROM turn JOIN task ON task.inc = turn.inc LEFT JOIN cancellation ON cancellation.inc = turn.inc "
             f"WHERE {wanted} ORDER BY turn.pos DESC LIMIT {most} OFFSET {skipped}"
         )
-        for row in self._ask(query, values):
+        for row in self.ask(query, values):
             yield self._glance(*row)
 
     def _glance(
@@ -254,7 +255,7 @@ class Glances:
 
     def _processes(self, inc: str, gen: int) -> int:
         query = "SELECT count(*) FROM activity WHERE inc = ? AND gen = ? AND kind = 'process' AND NOT stopped"
-        return next(self._ask(query, [inc, gen]))[0]  # type: ignore[no-any-return]
+        return next(self.ask(query, [inc, gen]))[0]  # type: ignore[no-any-return]
 
     def _effects(self, inc: str, gen: int, is_over: bool) -> tuple[dict[str, int], int]:
         """How many effects of one attempt there are of each disposition, and how many nobody has told of.
@@ -267,7 +268,7 @@ class Glances:
             "SELECT disposition, count(*), sum(closed_by IS NULL AND (disposition = 'unknown' OR (? AND phase = "
             "'claimed'))) FROM effect WHERE inc = ? AND gen = ? GROUP BY disposition"
         )
-        for disposition, count, untold in self._ask(query, [is_over, inc, gen]):
+        for disposition, count, untold in self.ask(query, [is_over, inc, gen]):
             counts[disposition] = count
             unresolved += untold
         return counts, unresolved
