@@ -27,11 +27,17 @@ from turnctl.ledger.opening import init, open_sqlite
 from turnctl.ledger.store import Store
 from turnctl.records.changes import By, evolve
 from turnctl.records.effects import Effect, Receipt
+from turnctl.records.tasks import Holder
 from turnctl.records.turns import TurnRecord
 
 #: when the first of them began: 2026-11-30T12:00:00Z
 START = 1796040000.0
 IDS = ("t1aaaaaaaa", "t1bbbbbbbb", "t2cccccccc", "t2dddddddd", "t3eeeeeeee", "t3ffffffff")
+
+
+def gone() -> Holder:
+    """A process that is proven to be gone."""
+    return evolve(this_process(), boot_id="another boot")
 
 
 class Shelf:
@@ -131,8 +137,7 @@ def _fill(shelf: Shelf) -> None:
     shelf.cancel(inc, "ben", "wrong list")
     shelf.end(inc, IDS[3], "cancelled")
 
-    gone = evolve(this_process(), boot_id="another boot")
-    shelf.turn(IDS[4], session="night", command=["sleep", "99"], holder=gone)
+    shelf.turn(IDS[4], session="night", command=["sleep", "99"], holder=gone())
 
     inc = shelf.turn(IDS[5], session="build", command=["make", "test", "all of it"], folder="/srv/app")
     shelf.effect(inc, "e-f0", "k0", None)

@@ -96,7 +96,7 @@ def effects(
     lost = {one.turn_id for one in glances.open() if one.lost is not None}
     for row in glances.ask(f"{_QUERY} {' AND '.join(wanted)} ORDER BY effect.pos", values):
         *more, is_over = row
-        one = EffectGlance(*more, bool(is_over) or row[1] in lost)
+        one = EffectGlance._make([*more, bool(is_over) or row[1] in lost])
         if one.effect_id not in seen:  # a receipt that was kept twice
             seen.add(one.effect_id)
             yield one
