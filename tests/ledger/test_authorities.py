@@ -355,7 +355,7 @@ def test_what_cannot_be_ended_keeps_the_task_draining(ledger: turnctl.Ledger) ->
     thing.finish()
 
     assert ("draining", "unproven") == (report.state, report.task.execution)
-    assert ("the worker cannot be proven to be through",) == report.missing
+    assert ("the worker cannot be proven to be through", "thing slow is not known to have stopped") == report.missing
 
 
 def test_turn_hears_the_cancellation_of_a_parent_task(ledger: turnctl.Ledger) -> None:

@@ -66,7 +66,7 @@ def test_whole_ledger_has_no_findings(filled: Path) -> None:
         ("UPDATE cancellation SET reason = 'other'", "cancellation i2 is not as its log says: reason"),
         ("DELETE FROM cancellation", "which its cancellation does not bear out"),
         ("UPDATE effect SET authority = 'another'", "effect e0 belongs to another store"),
-        ("INSERT INTO detached VALUES (9, 'y', 'i1', 'eve', '', 0, '')", "no log tells of it"),
+        ("INSERT INTO detached VALUES (9, 'y', 'i1', 'eve', '', 0, NULL, '')", "no log tells of it"),
         ("UPDATE lease SET inc = 'i7' WHERE inc = 'i1'", "1 rows of lease are of incarnations that have no log"),
         ("UPDATE receipt SET body = 'other'", "receipt e0/r completed is not as its log says: body"),
         ("UPDATE effect SET inc = 'i2', admitted_rev = 9 WHERE effect_id = 'e2'", "after the cancellation"),

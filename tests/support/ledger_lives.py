@@ -159,6 +159,28 @@ def be_stopped(life: Life) -> None:
         life.tell("stopped", inc=second.inc)
 
 
+def own(life: Life) -> None:
+    """A worker with a command, something of its own and a child that goes to another owner."""
+    life.arm()
+    with life.open() as ledger:
+        task = life.submit(ledger, "a")
+        with turnctl.turn(task=task, grace=1) as turn:
+            life.leased(turn)
+            owning: Any = turn._ruling.owning  # type: ignore[union-attr]
+            next(owning._start_once)  # written by hand, so that it comes as often in every life
+            part = life.submit(ledger, "b", parent=turn)
+            turn.detach(part, owner="nightly", contract="runs until it is done")
+            life.tell("detached", inc=task.inc, ref=part.inc)
+            turn.run(["true"])
+            owning.flush()
+            life.tell("owned", inc=task.inc, name="true", stopped=True)
+            with turn.activity("model", "m"):
+                owning.flush()
+                life.tell("owned", inc=task.inc, name="m", stopped=False)
+                life.cancel(ledger, task)
+        assert "cancelled" == turn.outcome, turn.report
+
+
 def look_after(life: Life) -> None:
     """Who comes after workers that died: reconciles, closes, makes good, is refused, and cancels what is left."""
     with life.open() as ledger:
@@ -234,7 +256,12 @@ def cancel(life: Life) -> None:
 
 
 #: those that make what they need, and come to every failpoint between them
-LIVES: dict[str, Callable[[Life], None]] = {"work": work, "be_stopped": be_stopped, "look_after": look_after}
+LIVES: dict[str, Callable[[Life], None]] = {
+    "work": work,
+    "be_stopped": be_stopped,
+    "own": own,
+    "look_after": look_after,
+}
 _OTHERS: dict[str, Callable[[Life], None]] = {"cancel": cancel}
 
 

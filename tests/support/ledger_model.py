@@ -167,7 +167,10 @@ class World:
         if stale:
             return "ok" if observed else stale
         self.leave_unknown(inc)
-        if not task["drains"]:
+        mine = [one for (owner, _), one in self.things.items() if owner == inc and not one["stopped"]]
+        if observed and mine and self.state(inc) != "running":
+            task["doing"] = "unproven"
+        elif not task["drains"]:
             task["doing"] = "idle" if self.state(inc) == "running" else "stop_observed"
         task.update(live=False, seen=True)
         return "ok"

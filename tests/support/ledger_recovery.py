@@ -68,6 +68,11 @@ def _holds(books: Books, what: str, more: dict[str, Any]) -> bool:
         return cr is not None and (cr.cr, cr.accepted_rev) == (more["cr"], more["rev"]) and not view.task.is_running
     if what == "stopped":
         return view is not None and view.cr is not None
+    if what == "detached":
+        return [one.ref for one in books.detached_of(more["inc"])] == [more["ref"]]
+    if what == "owned":
+        rows = [one for one in books.activities_of(more["inc"]) if one.name == more["name"]]
+        return len(rows) == 1 and (rows[0].stopped or not more["stopped"])
     if what == "over":
         return task is not None and task.state == more["state"]
     shared = books.shared(more["key"])
@@ -133,6 +138,10 @@ def recovered(url: str, folder: Path) -> list[str]:
             if not task.is_over:
                 ledger.cancel(task.inc, by="the end", tenant=task.tenant)
         ledger.reconcile({"mail.send": lambda effect: arrived(str(folder), effect.effect_id)})
+        for task in _tasks(ledger):
+            for one in ledger.report(task.inc).activities:
+                if one.may_act and "no pid on record" in one.title:  # nothing but another boot proves these gone
+                    ledger.close_activity(task.inc, one.ref, by="bob", reason="seen", tenant=task.tenant)
         for task in _tasks(ledger):
             report = ledger.report(task.inc)
             if not task.is_over and task.outcome_ref != "never started":

@@ -251,6 +251,7 @@ class Exchange:
             return False
         self.is_cut = True
         try:
+            self.activity.signalled("cut")
             cut()
         except OSError as error:
             self._note(f"could not cut {self.name}: {type(error).__name__}: {error}")

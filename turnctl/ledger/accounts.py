@@ -13,6 +13,7 @@ from turnctl.records.changes import Refusal, evolve
 
 if TYPE_CHECKING:
     from turnctl.ledger.store import Books, Store
+    from turnctl.records.changes import Incarnation
 
 __all__ = ["report_on"]
 
@@ -27,12 +28,30 @@ def report_on(store: Store, inc: str) -> TaskReport:
         effects = []
         for one in books.effects_of(inc):
             kept = [found for found in books.receipts(one.effect_id) if found.body_sha == one.receipt_sha]
-            effects.append(record_of(one, kept[-1].body if kept else None, durable=store.durable))
-        missing = tuple(model.missing(view))
-        turns = tuple(books.turns_of(inc))
-        return TaskReport(view.task, view.cr, tuple(effects), view.children, missing, store.durable, turns)
+            record = record_of(one, kept[-1].body if kept else None, durable=store.durable)
+            effects.append(evolve(record, told_at=kept[-1].at if kept else None))
+        return TaskReport(
+            view.task,
+            view.cr,
+            tuple(effects),
+            view.children,
+            tuple(model.missing(view)),
+            store.durable,
+            activities=tuple(books.activities_of(inc)),
+            detached=tuple(books.detached_of(inc)),
+            turns=tuple(books.turns_of(inc)),
+            acknowledged_at=None if view.cr is None else _acknowledged_at(books, view),
+        )
 
     found = store.read(look)
     if isinstance(found, Refusal):
         raise error_of(found)
     return evolve(found, turns=with_proofs(found.turns))
+
+
+def _acknowledged_at(books: Books, view: Incarnation) -> float | None:
+    """The first word of its worker, or of who knew it, that it begins nothing more."""
+    if view.lease is None or (view.lease.live and not view.lease.acknowledged):
+        return None
+    words = ("worker.acknowledged", "lease.given_back", "worker.gone")
+    return next((one.at for one in books.events(view.task.inc) if one.kind in words), None)

@@ -20,9 +20,11 @@ from turnctl import log
 from turnctl.clock import wall
 from turnctl.errors import EffectCompleted, LedgerRefused
 from turnctl.ledger import dealings, turnrows
-from turnctl.ledger.identity import proof_of_death, this_process
+from turnctl.ledger.deaths import deaths_in
+from turnctl.ledger.identity import this_process
 from turnctl.ledger.moves import whole
 from turnctl.ledger.names import new_id
+from turnctl.ledger.owning import Owning, Taken
 from turnctl.records.changes import By, Refusal
 from turnctl.records.effects import EffectRecord
 from turnctl.tokens.entries import new_stop
@@ -83,6 +85,7 @@ class Attachment:
         self._is_decided = False
         self._has_left = False
         self._known: dict[str, EffectRecord] = {}
+        self.owning = Owning(self)
 
     @property
     def by(self) -> By:
@@ -103,13 +106,12 @@ class Attachment:
             self._stop_listening()
             raise
         if not self._is_private and not self._has_left:
-            self.turn.token.on_cancel(self._tell)
+            self.owning.begin()
+            self.turn.token.on_cancel(self.tell)
         self.heard()
 
     def _take(self) -> None:
-        view = None if self._parent is not None else self.store.read(lambda books: books.at_gate(self.inc))
-        held = None if view is None else view.lease
-        proof = None if held is None or not held.live else proof_of_death(held.holder)
+        deaths = None if self._parent is not None else deaths_in(self.store, self.inc)
         by, holder = self.by, this_process()
         row = None if self._is_private else turnrows.row_of(self.turn)
 
@@ -118,8 +120,8 @@ class Attachment:
                 made = self._parent.register(books, by, self.inc, self.task_id)
                 if isinstance(made, Refusal):
                     return made
-            if proof is not None and held is not None:
-                dealings.observe_gone(books, By("the kernel", "system", by.at), self.inc, held.gen, evidence=proof)
+            if deaths:
+                deaths.into(books, by.at)
             lease = dealings.take_lease(books, by, self.inc, holder, force=self._force)
             if row is not None and not isinstance(lease, Refusal):
                 begun = turnrows.begin(books, by, row, self.inc, lease.gen)
@@ -151,6 +153,7 @@ class Attachment:
 
     def undo(self) -> None:
         self._stop_listening()
+        self.owning.close()
         if self._holds:
             self._holds = False
             self.store.transact(lambda books: self._let_go(books, self.by, "failed"))
@@ -173,30 +176,39 @@ class Attachment:
             self.turn.cancel(cr.reason, by=cr.requester, cause=_cause_of(cr), level=_level_of(cr))
         return True
 
+    def lets_go(self, what: object, owner: str, contract: str) -> bool:
+        return self.owning.lets_go(what, owner, contract)
+
     def _rung(self) -> None:
         if not self.turn.is_over:
             self._quietly(self.heard)  # on a thread of the store, which has others to tell
 
-    def _tell(self) -> None:
-        """Tell the store of a stop that it may not know (W3), and that this worker begins nothing more."""
+    def tell(self) -> bool:
+        """Tell the store of a stop that it may not know (W3), and that this worker begins nothing more, with what was
+        sent to whom; whether there was something to tell."""
+        self.owning.stop_sent()
         stop = self.turn.token.record
         if stop is None or not self._holds or self._keeps_the_task():
-            return
-        by = self.by
+            return False
+        by, taken = self.by, Taken()
         asked = By(stop.by or stop.cause, "canceller", by.at)
 
         def tell(books: Books) -> Cancellation | None:
             view = books.at_gate(self.inc)
             if view is None or view.lease is None or not view.lease.live or view.task.lease_gen != self.gen:
                 return None
+            self.owning.into(books, by, taken, is_first=True)
             level: Literal["cancel", "kill"] = "kill" if self.turn.token.level == "kill" else "cancel"
             if view.task.is_running or (view.cr is not None and view.cr.level != level == "kill"):
                 dealings.cancel(books, asked, self.inc, lambda: new_id("cr"), reason=stop.reason, level=level)
             dealings.acknowledge(books, by, self.inc, self.gen)
+            self.owning.into(books, by, taken)
             now = books.at_gate(self.inc)
             return None if now is None else now.cr
 
         self.cr = self.store.transact(tell, urgent=True, point="cancel") or self.cr
+        self.owning.cleared(taken)
+        return True
 
     def _keeps_the_task(self) -> bool:
         """Whether the turn was stopped by what leaves its task to the next worker."""
@@ -221,16 +233,17 @@ class Attachment:
         outcome = self.turn.token.outcome
         trouble: BaseException | None = None
         if outcome == "cancelled":
-            trouble = self._quietly(self._tell)
+            trouble = self._quietly(self.tell)
         elif outcome in ("completed", "failed"):
             trouble = self._quietly(lambda: self._complete(outcome))
         self._is_decided = trouble is None
         return trouble
 
     def _complete(self, outcome: str) -> None:
-        by = self.by
+        by, taken = self.by, Taken()
 
         def complete(books: Books) -> Task | Refusal:
+            self.owning.into(books, by, taken)
             view = whole(books, self.inc)
             is_its_end = view is not None and view.task.is_running and view.task.lease_gen == self.gen
             for child, its in view.children if view is not None and is_its_end else ():
@@ -239,6 +252,7 @@ class Attachment:
             return dealings.complete(books, by, self.inc, self.gen, cast("Any", outcome))
 
         answer = self.store.transact(complete, point="complete")
+        self.owning.cleared(taken)
         if not isinstance(answer, Refusal):
             self._holds = answer.execution == "active"
             return
@@ -262,12 +276,13 @@ class Attachment:
         if cr is not None:
             stop = new_stop(cr.reason, cr.requester, _cause_of(cr), _level_of(cr), None, self.turn.turn_id)
             self.turn.token._overrule(cast("Any", self.turn.token.outcome), stop)
-            self._tell()
+            self.tell()
 
     def leaving(self) -> BaseException | None:
         if self._has_left:
             return None
         self._stop_listening()
+        self.owning.close()
         trouble = self._quietly(self._depart) if self.gen else None
         self._has_left = trouble is None
         return trouble
@@ -275,9 +290,10 @@ class Attachment:
     def _depart(self) -> None:
         """Give back what is held, and tell how the turn ended, in one transaction."""
         account = None if self._is_private else turnrows.Account(self.turn)
-        by = self.by
+        by, taken = self.by, Taken()
 
         def depart(books: Books) -> dict[str, EffectRecord]:
+            self.owning.into(books, by, taken)
             if self._holds:
                 self._give_back(books, by)
             known = self._learn(books)
@@ -287,6 +303,7 @@ class Attachment:
             return known
 
         self._known = self.store.transact(depart)
+        self.owning.cleared(taken)
         self._holds = False
 
     def _give_back(self, books: Books, by: By) -> None:

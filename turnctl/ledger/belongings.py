@@ -10,6 +10,7 @@ from typing import Any
 from turnctl.ledger import children as kids
 from turnctl.ledger import model
 from turnctl.ledger.moves import deal, none, tell_parents, whole
+from turnctl.ledger.owned import came_back, observe_activities
 from turnctl.ledger.store import Books
 from turnctl.records.changes import By, Change, Note, Refusal
 from turnctl.records.tasks import (
@@ -26,9 +27,12 @@ from turnctl.records.tasks import (
 
 __all__ = [
     "attach",
+    "came_back",
     "child_became",
     "detach",
+    "detach_child",
     "end_shared",
+    "observe_activities",
     "own",
     "register_child",
     "release",
@@ -142,3 +146,10 @@ def end_shared(books: Books, by: By, inc: str, shared_id: str) -> SharedWork | R
 
 def detach(books: Books, by: By, inc: str, gen: int, ref: str, owner: str, contract: str) -> Any:
     return deal(books, inc, by, lambda view: kids.detach(view, ref, owner, contract, gen, by))
+
+
+def detach_child(books: Books, by: By, inc: str, gen: int, child_inc: str, owner: str, contract: str) -> Any:
+    view = books.incarnation(inc)
+    if view is None or not any(child.child_inc == child_inc for child, _ in view.children):
+        return none(books, child_inc)
+    return detach(books, by, inc, gen, child_inc, owner, contract)

@@ -19,6 +19,7 @@ from turnctl.ledger.failpoints import reach
 from turnctl.ledger.graves import known
 from turnctl.ledger.moves import none
 from turnctl.ledger.names import new_id
+from turnctl.ledger.owned import close_activity
 from turnctl.ledger.task import LedgerTask
 from turnctl.records.accounts import Reconciled, Request, TaskReport
 from turnctl.records.changes import By, Refusal
@@ -286,6 +287,22 @@ class Ledger:
             raise error_of(allowed)
         asked = By(by, "operator", wall())
         found = self.store.transact(lambda books: dealings.close_unknown(books, asked, effect_id, reason=reason))
+        if isinstance(found, Refusal):
+            raise error_of(found)
+
+    def close_activity(
+        self, task: LedgerTask | str, ref: str, *, by: str, reason: str, tenant: str | None = None
+    ) -> None:
+        """Decide that nobody will prove that something which a task owned is gone: it is severed, closed by ``by``.
+
+        ``ref`` is that of one of the report's ``activities``. Refused while its worker lives. Blocks for the store.
+        """
+        inc, tenant = self._named(task, tenant)
+        allowed = self._allowed("close", inc, by, tenant)
+        asked = By(by, "operator", wall())
+        found: object = allowed
+        if not isinstance(allowed, Refusal):
+            found = self.store.transact(lambda books: close_activity(books, asked, inc, ref, reason=reason))
         if isinstance(found, Refusal):
             raise error_of(found)
 

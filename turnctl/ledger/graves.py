@@ -105,7 +105,7 @@ def pinned(
         return "a recent end"
     if view.effects:
         return "an open compensation" if all(one.compensates for one in view.effects) else "an unresolved effect"
-    if view.activities:
+    if view.acting:
         return "a running activity"
     if view.lease is not None and view.lease.live:
         return "a live lease"

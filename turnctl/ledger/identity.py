@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from turnctl.records.tasks import Holder
 
-__all__ = ["Whoever", "proof_of_death", "this_process"]
+__all__ = ["Whoever", "identity_of", "not_yet", "proof_of_death", "proof_of_end", "this_process"]
 
 
 class Whoever(NamedTuple):
@@ -40,9 +40,25 @@ def _me() -> Whoever:
 
 def this_process() -> Holder:
     """This process, as the holder of a lease."""
+    me = _me()
+    return _holder(me.pid, me.started)
+
+
+def identity_of(pid: int) -> Holder | None:
+    """The process that has that number here and now; None where there is none. One look at the process table."""
+    started = _started(pid)
+    return None if started is None else _holder(pid, started)
+
+
+def not_yet() -> Holder:
+    """What stands for a process of this machine until it has a number: only another boot proves it gone."""
+    return _holder(0, 0)
+
+
+def _holder(pid: int, started: int) -> Holder:
     from turnctl.records.tasks import Holder
 
-    return Holder(**_me()._asdict())
+    return Holder(**_me()._replace(pid=pid, started=started)._asdict())
 
 
 def proof_of_death(holder: Holder | Whoever) -> str | None:
@@ -52,7 +68,7 @@ def proof_of_death(holder: Holder | Whoever) -> str | None:
         return None
     if holder.boot_id != me.boot_id:
         return "the machine was started again" if holder.boot_id and me.boot_id else None
-    if holder.pid_ns != me.pid_ns:
+    if holder.pid_ns != me.pid_ns or not holder.pid:
         return None
     if not holder.started:  # the system tells no start times: whoever has the number may be it
         try:
@@ -66,6 +82,34 @@ def proof_of_death(holder: Holder | Whoever) -> str | None:
     if started is None:
         return f"there is no process {holder.pid}"
     return None if started == holder.started else f"process {holder.pid} is another one now"
+
+
+def proof_of_end(holder: Holder) -> str | None:
+    """What proves that the command which began as ``holder`` is gone; None where it lives, or nothing can be said.
+
+    Its main process, and whoever is in the session or group that it led: such a number is not given out again while one
+    of them is there. What has left both is not found.
+    """
+    proof = proof_of_death(holder)
+    if proof is None or holder.boot_id != _me().boot_id:
+        return proof
+    left = _members(holder.pid)
+    return None if left is None or left else f"{proof}, nor one of its session or group"
+
+
+def _members(pid: int) -> list[int] | None:
+    """Who is in the session or group with that number; None where the process table cannot be read."""
+    found = []
+    try:
+        there = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return None
+    for one in there:
+        with suppress(OSError), open(f"/proc/{one}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+            if pid in (int(fields[2]), int(fields[3])) and fields[0] not in (b"Z", b"X"):
+                found.append(one)
+    return found
 
 
 def _boot() -> str:

@@ -75,7 +75,8 @@ def observe_gone(view: Incarnation, gen: int, by: By, *, evidence: str) -> Chang
     task, lease = view.task, view.lease
     if lease is None or lease.gen != gen or not lease.live:
         return Change((), lease)
-    execution = _left(task, lease)
+    # what it had started may live on, and act: whether it does is another proof (``ledger.owned``)
+    execution: TaskExecution = "unproven" if not task.is_running and view.acting else _left(task, lease)
     more = {"evidence": evidence}
     notes = [
         *become_unknown(view.effects, "its worker is gone"),

@@ -19,7 +19,7 @@ from turnctl.ledger.rows import FIRST_HASH, chained, key_of, name_of, text_of
 from turnctl.ledger.store import Books, Store
 from turnctl.records.changes import By, Change, Incarnation, Row
 from turnctl.records.effects import Effect, LedgerEvent, Receipt
-from turnctl.records.tasks import Cancellation, Child, Interest, Lease, OwnedActivity, SharedWork, Task
+from turnctl.records.tasks import Cancellation, Child, Detached, Interest, Lease, OwnedActivity, SharedWork, Task
 from turnctl.records.turns import TurnRecord
 
 __all__ = ["MemoryStore"]
@@ -32,6 +32,7 @@ _OWNED = {
     "receipt": "effect_id",
     "interest": "shared_id",
     "turn": "inc",
+    "detached": "from_inc",
 }
 
 
@@ -99,6 +100,19 @@ class _Books(MemoryGraves):
 
     def receipts(self, effect_id: str) -> list[Receipt]:
         return self._of("receipt", effect_id)
+
+    def activity(self, inc: str, ref: str) -> OwnedActivity | None:
+        found: OwnedActivity | None = self._get("activity", inc, ref)
+        return found
+
+    def activities_of(self, inc: str) -> list[OwnedActivity]:
+        return self._of("activity", inc)
+
+    def acting(self) -> set[str]:
+        return {one.inc for one in self.rows.get("activity", {}).values() if one.may_act}
+
+    def detached_of(self, inc: str) -> list[Detached]:
+        return self._of("detached", inc)
 
     def shared(self, shared_id: str) -> SharedWork | None:
         found: SharedWork | None = self._get("shared", shared_id)

@@ -10,8 +10,8 @@ Invariants
   L3  ``revision`` rises with a transition of the task's state and with nothing else. An acceptance carries the revision
       that it made, an effect the one that it was admitted under; so what was admitted before has the lower one.
   L4  ``cancelled_settled`` is entered only when nothing of the incarnation may still act (its worker is through or
-      fenced, each activity has stopped) and no effect is pending or unknown; of a subtree, or of what an ancestor's
-      subtree covers, when each child is so too.
+      fenced, each activity has stopped or is severed) and no effect is pending or unknown; of a subtree, or of what an
+      ancestor's subtree covers, when each child is so too.
   L5  Whoever loses its lease leaves no claimed effect pending: it becomes unknown, and only evidence changes that.
   L6  A refusal changes no row; it is noted in the log all the same.
   L7  A compensation is nobody's ordinary effect: no cancellation suppresses it, and it does not hang on a lease. While
@@ -174,7 +174,7 @@ def complete(
         text = f"task {task.task_id} has children that run: {', '.join(open_ones)}; end, cancel or detach them first"
         return refuse(task.inc, "complete.refused", Refusal("children_open", text, row=task), by)
     assert lease is not None
-    goes_on = bool(view.activities)
+    goes_on = bool(view.acting)
     ended = evolve(
         task,
         state=outcome,
@@ -314,7 +314,7 @@ def missing(view: Incarnation) -> list[str]:
     if task.state == "cancel_requested":
         if task.execution == "active" and view.lease is not None and view.lease.live and not view.lease.acknowledged:
             found.append(f"worker {view.lease.holder.pid} (generation {view.lease.gen}) has not acknowledged")
-        found += [f"{one.kind} {one.name} was not signalled" for one in view.activities if one.signal is None]
+        found += [f"{one.title} was not signalled" for one in view.acting if one.signal is None]
     elif task.state == "draining":
         if task.execution not in _AT_REST:
             found.append(
@@ -322,7 +322,7 @@ def missing(view: Incarnation) -> list[str]:
                 if task.execution == "active"
                 else "the worker cannot be proven to be through"
             )
-        found += [f"{one.kind} {one.name} is not known to have stopped" for one in view.activities]
+        found += _running_on(view)
         found += [
             f"effect {one.kind} {one.effect_id} {'waits to be sent' if one.is_unsent else 'is being sent'}"
             for one in view.effects
@@ -332,7 +332,13 @@ def missing(view: Incarnation) -> list[str]:
     elif task.state == "stopped_unresolved":
         found += [f"effect {one.kind} {one.effect_id} is {one.disposition}" for one in view.effects]
         found += [f"child {child.child_inc} is {its.state}" for child, its in _covered(view) if not its.is_over]
+    elif task.state in ("completed", "failed"):
+        found += _running_on(view)
     return found
+
+
+def _running_on(view: Incarnation) -> list[str]:
+    return [f"{one.title} is not known to have stopped" for one in view.acting]
 
 
 def _covered(view: Incarnation) -> list[tuple[Child, Task]]:

@@ -19,8 +19,8 @@ from turnctl.clock import wall
 from turnctl.errors import BadArgument
 from turnctl.ledger import dealings
 from turnctl.ledger.adapters import Adapter, Answer
+from turnctl.ledger.deaths import observe_deaths
 from turnctl.ledger.failpoints import reach
-from turnctl.ledger.identity import proof_of_death
 from turnctl.ledger.sent import receipt_of
 from turnctl.records.account_words import ESCALATIONS
 from turnctl.records.accounts import Reconciled
@@ -33,26 +33,7 @@ if TYPE_CHECKING:
     from turnctl.ledger.store import Books, Store
     from turnctl.records.effects import Effect
 
-__all__ = ["observe_deaths", "reconcile"]
-
-
-def observe_deaths(store: Store, tenant: str | None = None) -> list[str]:
-    """Note as gone each worker that is proven dead; the incarnations that it had."""
-    found = []
-    for task in store.read(lambda books: list(books.incarnations(tenant=tenant))):
-        view = store.read(lambda books, inc=task.inc: books.at_gate(inc))  # type: ignore[misc]
-        lease = None if view is None else view.lease
-        proof = None if lease is None or not lease.live else proof_of_death(lease.holder)
-        if lease is not None and proof is not None:
-            by, gen, inc = By("the kernel", "system", wall()), lease.gen, task.inc
-            store.transact(
-                lambda books, by=by, inc=inc, gen=gen, proof=proof: dealings.observe_gone(  # type: ignore[misc]
-                    books, by, inc, gen, evidence=proof
-                ),
-                point="reconcile",
-            )
-            found.append(task.inc)
-    return found
+__all__ = ["reconcile"]
 
 
 def reconcile(

@@ -88,7 +88,8 @@ _HOLDER = _FIELDS[Holder]
 def _plan(of: type[Any]) -> list[list[int]]:
     """Where in its values the truths stand, and where the holders."""
     types = [getattr(field.type, "__name__", field.type) for field in of.__attrs_attrs__]
-    return [[at for at, one in enumerate(types) if one == wanted] for wanted in ("bool", "Holder")]
+    holders = ("Holder", "Holder | None")
+    return [[at for at, one in enumerate(types) if one in wanted] for wanted in (("bool",), holders)]
 
 
 _PLANS = {kind: _plan(of) for kind, of in KINDS.items()}
@@ -118,7 +119,8 @@ def values_of(row: Row) -> list[Any]:
     for at in truths:
         found[at] = int(found[at])
     for at in holders:
-        found[at] = json.dumps([getattr(found[at], one) for one in _HOLDER])
+        if found[at] is not None:
+            found[at] = json.dumps([getattr(found[at], one) for one in _HOLDER])
     return found
 
 
@@ -129,7 +131,8 @@ def make(kind: str, values: Any) -> Any:
     for at in truths:
         given[at] = bool(given[at])
     for at in holders:
-        given[at] = Holder(*json.loads(given[at]))
+        if given[at] is not None:
+            given[at] = Holder(*json.loads(given[at]))
     return KINDS[kind](*given)
 
 

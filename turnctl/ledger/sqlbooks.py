@@ -20,7 +20,7 @@ from turnctl.ledger.schema import inserts, selects
 from turnctl.ledger.sqlgraves import SqlGraves, marks_of
 from turnctl.records.changes import By, Change, Incarnation, Row
 from turnctl.records.effects import Effect, LedgerEvent, Receipt
-from turnctl.records.tasks import Cancellation, Interest, SharedWork, Task
+from turnctl.records.tasks import Cancellation, Detached, Interest, OwnedActivity, SharedWork, Task
 from turnctl.records.turns import TurnRecord
 
 if TYPE_CHECKING:
@@ -148,6 +148,20 @@ class SqlBooks(SqlGraves):
 
     def receipts(self, effect_id: str) -> list[Receipt]:
         return self._all("receipt", "effect_id = ?", effect_id)
+
+    def activity(self, inc: str, ref: str) -> OwnedActivity | None:
+        found: OwnedActivity | None = self._get("activity", "inc = ? AND ref = ?", inc, ref)
+        return found
+
+    def activities_of(self, inc: str) -> list[OwnedActivity]:
+        return self._all("activity", "inc = ?", inc)
+
+    def acting(self) -> set[str]:
+        rows = self._connection.execute("SELECT DISTINCT inc FROM activity WHERE stopped = 0 AND severed = 0")
+        return {str(row[0]) for row in rows}
+
+    def detached_of(self, inc: str) -> list[Detached]:
+        return self._all("detached", "from_inc = ?", inc)
 
     def shared(self, shared_id: str) -> SharedWork | None:
         found: SharedWork | None = self._get("shared", "shared_id = ?", shared_id)

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from turnctl.ledger.graves import Graves
 from turnctl.records.changes import By, Change, Incarnation
 from turnctl.records.effects import Effect, LedgerEvent, Receipt
-from turnctl.records.tasks import Interest, SharedWork, Task
+from turnctl.records.tasks import Detached, Interest, OwnedActivity, SharedWork, Task
 from turnctl.records.turns import TurnRecord
 
 __all__ = ["Books", "Store"]
@@ -47,6 +47,17 @@ class Books(Graves, Protocol):
         """The very bytes that were admitted."""
 
     def receipts(self, effect_id: str) -> list[Receipt]: ...
+
+    def activity(self, inc: str, ref: str) -> OwnedActivity | None: ...
+
+    def activities_of(self, inc: str) -> list[OwnedActivity]:
+        """All that it has owned, oldest first."""
+
+    def acting(self) -> set[str]:
+        """The incarnations that own something of which it is not known that it acts no more."""
+
+    def detached_of(self, inc: str) -> list[Detached]:
+        """What it has let go of, oldest first."""
 
     def shared(self, shared_id: str) -> SharedWork | None: ...
 

@@ -4,6 +4,7 @@ record.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
@@ -50,6 +51,8 @@ class Account:
         self._sent_before_leftovers = 0
         self.notes: list[str] = []
         self.output_held = False
+        #: told the name of each signal that was sent
+        self.on_signal: Callable[[str], object] | None = None
         self.asked_after_s: float | None = None
         self.learned_after_s: float | None = None
 
@@ -65,12 +68,17 @@ class Account:
             self.asked_after_s = after
         name = name_of(signum)
         self.signals += [SignalSent(name, after, scope, pid) for scope, pid in reached]
+        if self.on_signal is not None and reached:
+            self.on_signal(name)
 
     def told(self, sent: list[tuple[float, int, str, int]]) -> None:
         """Note what a warden has sent: seconds since the start, number, scope and pid of each."""
         self.signals += [
             SignalSent(name_of(signum), after, _SCOPES.get(scope, "process"), pid) for after, signum, scope, pid in sent
         ]
+        if self.on_signal is not None:
+            for name in dict.fromkeys(name_of(signum) for _, signum, _, _ in sent):
+                self.on_signal(name)
 
     def left(self, leftovers: tuple[Survivor, ...]) -> None:
         """Note who lives on after the main process has ended by itself."""

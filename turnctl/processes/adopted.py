@@ -69,6 +69,8 @@ class Keeping(Grouped):
 class Adoption(Supervision):
     """The supervision of an adopted process: from its admission, without a start, to its end or release."""
 
+    can_be_released = True
+
     def __init__(self, stranger: Stranger, spec: Spec, owner: Owner, changed: Callable[[], None]) -> None:
         super().__init__(spec, owner, stdout=None, stderr=None, stdin=None, keeps_leftovers=True, changed=changed)
         self._stranger = stranger

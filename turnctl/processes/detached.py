@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from turnctl.errors import BadArgument, TurnOver
-from turnctl.processes.moving import Movable
+from turnctl.processes.moving import Movable, contract_of, words_of
 from turnctl.processes.unowned import Unowned
 from turnctl.records.process import Completed
 from turnctl.tokens.activities import Activity
+from turnctl.tokens.ids import check_name
 from turnctl.tokens.token import TurnToken
 from turnctl.tokens.turn import TurnCore
 
@@ -33,8 +34,8 @@ def owner_of(given: object, holder: Owner) -> TurnCore:
         given = given._turn or _refuse_over(given.turn_id)
     if isinstance(given, str):
         raise BadArgument(
-            f"owner={given!r} is text, and an owner outside this program needs a ledger, which this version does not "
-            "have; give a turn of this program that is running"
+            f"owner={given!r} is text, and an owner outside this program needs a ledger: a turn that works on a task, "
+            "with turn(task=...); else give a turn of this program that is running"
         )
     if not isinstance(given, TurnCore):
         raise BadArgument(f"owner is {given!r}; give the running turn that is to end and report it")
@@ -64,26 +65,90 @@ def heir_of(leftovers: Leftovers, owner: object | None, holder: Owner) -> TurnCo
     return None
 
 
-def detach(turn: TurnCore, what: object, owner: object) -> None:
+def detach(turn: TurnCore, what: object, owner: object, contract: str | None = None) -> None:
     """Hand ``what`` over from ``turn`` to ``owner``; see ``Turn.detach``."""
     if owner is None:
         raise BadArgument(
             "detach() needs owner=, a running turn that is to end it; without a ledger nothing is left unowned"
         )
+    if contract is not None and not check_name(contract):
+        raise BadArgument(f"contract is a text that says under what the new owner has it, not {contract!r}")
+    if _is_task(what):
+        _detach_task(turn, what, owner, contract)
+        return
     found = _find(turn, what)
+    if isinstance(owner, str) and (found if isinstance(found, Activity) else found.activity).has_record:
+        _let_go(turn, found, owner, contract)
+        return
     heir = owner_of(owner, turn)
     if isinstance(found, Activity):
-        _detach_activity(found, heir)
+        _detach_activity(found, heir, contract)
         return
     if found.is_foreign:
         raise BadArgument(f"{found.name} belongs to the process that started it, not to its forked child")
-    move = found.move(heir)
-    if not move.wait():
+    came_back = found.activity.detaching(words_of(heir), contract or contract_of(heir))
+    try:
+        move = found.move(heir)
+        why = "" if move.wait() else move.why
+    except BaseException as error:
+        came_back(str(error))
+        raise
+    if why:
+        came_back(why)
         raise TurnOver(
-            f"{found.name} was not handed over to turn {heir.turn_id}, since {move.why}; it stays with turn "
-            f"{turn.turn_id}",
+            f"{found.name} was not handed over to turn {heir.turn_id}, since {why}; it stays with turn {turn.turn_id}",
             turn_id=turn.turn_id,
         )
+
+
+def _is_task(what: object) -> bool:
+    return isinstance(getattr(what, "inc", None), str) and hasattr(what, "tenant")
+
+
+def _detach_task(turn: TurnCore, what: object, owner: object, contract: str | None) -> None:
+    """A task that was submitted below the turn's own: it runs on when that one is cancelled."""
+    ruling = turn._ruling
+    if ruling is None:
+        raise BadArgument(f"{what!r} is no task below turn {turn.turn_id}, which works on none")
+    if isinstance(owner, str):
+        ruling.lets_go(what, _outside(owner), _with_contract(owner, contract))
+    else:
+        heir = owner_of(owner, turn)
+        ruling.lets_go(what, words_of(heir), contract or contract_of(heir))
+
+
+def _outside(owner: str) -> str:
+    if not check_name(owner):
+        raise BadArgument(f"an owner outside this program is a non-empty str, not {owner!r}")
+    return owner
+
+
+def _with_contract(owner: str, contract: str | None) -> str:
+    if contract is None:
+        raise BadArgument(f"owner={owner!r} is outside this program: say under what it has it, with contract=")
+    return contract
+
+
+def _let_go(turn: TurnCore, found: Movable | Activity, owner: str, contract: str | None) -> None:
+    """Let it go to an owner outside of this program, which the ledger keeps; nothing here ends it any more."""
+    given = _with_contract(_outside(owner), contract)
+    if isinstance(found, Activity):
+        if not found.is_open:
+            raise BadArgument(f"the {found.kind} {found.name} has ended, so there is nothing to detach")
+        came_back = found.detaching(owner, given)
+        if not found.close_here("detached", f"to {owner}"):
+            came_back("it had ended already")
+        return
+    if not found.can_be_released:
+        raise BadArgument(
+            f"{found.name} was started through turnctl and ends with this program, so no owner outside can have it; "
+            "give a running turn, or start it in another way and adopt it"
+        )
+    came_back = found.activity.detaching(owner, given)
+    move = found.move(None, words=f"to {owner}")
+    if not move.wait():
+        came_back(move.why)
+        raise TurnOver(f"{found.name} was not let go of, since {move.why}", turn_id=turn.turn_id)
 
 
 def _find(turn: TurnCore, what: object) -> Movable | Activity:
@@ -120,14 +185,20 @@ def _of_turn(turn: TurnCore, command: Movable) -> Movable:
     return command
 
 
-def _detach_activity(activity: Activity, heir: TurnCore) -> None:
+def _detach_activity(activity: Activity, heir: TurnCore, contract: str | None) -> None:
     """What only its own code ends: the account of it goes over, and its end is recorded there."""
     if not activity.is_open:
         raise BadArgument(f"the {activity.kind} {activity.name} has ended, so there is nothing to detach")
-    successor = heir.activities.admit(activity.kind, activity.name)
+    came_back = activity.detaching(words_of(heir), contract or contract_of(heir))
+    try:
+        successor = heir.activities.admit(activity.kind, activity.name)
+    except BaseException as error:
+        came_back(str(error))
+        raise
     successor.started_at = activity.started_at
     activity.successor = successor  # before the close, so that an end that comes in between is passed on
     if not activity.close_here("detached", f"to turn {heir.turn_id}"):
         activity.successor = None
+        came_back("it had ended already")
         state, _, detail = activity.end or ("unknown", 0.0, None)
         successor.close(state, detail)

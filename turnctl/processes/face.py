@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from turnctl.records.diagnosis import Diagnosis
     from turnctl.records.process import Completed
     from turnctl.tokens.activities import Activity
+    from turnctl.tokens.ruled import TaskLike
     from turnctl.tokens.token import TurnToken
     from turnctl.tokens.turn import TurnCore
 
@@ -73,17 +74,28 @@ class CommandingTurn(WaitingTurn):
 
         return open_scope(self, leader, spare, only_new=only_new, grace=grace, stop_signal=stop_signal)
 
-    def detach(self, what: Process | Completed | Activity, *, owner: TurnCore | TurnToken) -> None:
+    def detach(
+        self,
+        what: Process | Completed | Activity | TaskLike,
+        *,
+        owner: TurnCore | TurnToken | str,
+        contract: str | None = None,
+    ) -> None:
         """Hand ``what`` over to ``owner``, another running turn, which ends it with itself and reports it.
 
         ``what`` is the handle of a running command or of an adopted process, the result of ``run`` with leftovers, or
         an activity. This turn's report says to whom it went. Raises ``TurnOver``, and it stays here, if either turn was
         stopped or ended before; ``BadArgument`` for what cannot be handed over or no longer is this turn's. Blocks for
         a moment at most; not a checkpoint; from any thread.
+
+        A turn that works on a task has that allowed by its ledger first, and put on record; ``LedgerRefused`` or the
+        stop where the task was cancelled. It may also name an ``owner`` outside of this program, as text, with the
+        ``contract`` under which that one has it, and then ``what`` is an adopted process, an activity, or a task that
+        was submitted below its own. Then it blocks for the store as well.
         """
         from turnctl.processes.detached import detach
 
-        detach(self, what, owner)
+        detach(self, what, owner, contract)
 
     def diagnose(self) -> Diagnosis:
         """Why the turn has not stopped yet: who asked, who swallowed the stop, where its threads stand.

@@ -18,25 +18,40 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from turnctl import points
-from turnctl.errors import TurnOver
+from turnctl.errors import CancelledError, TurnctlError
+from turnctl.processes.account import Account
 from turnctl.processes.demand import Demanded
 from turnctl.processes.spec import Spec
+from turnctl.processes.undisturbed import Undisturbed
 from turnctl.tokens.activities import Activity, Owner
 
 if TYPE_CHECKING:
     from turnctl.records.process import Completed, ProcessOutcome
 
-__all__ = ["Movable", "Move"]
+__all__ = ["Movable", "Move", "contract_of", "words_of"]
+
+_RELEASED = "released: it is this program's own again"
+
+
+def words_of(owner: Owner) -> str:
+    """What a ledger calls a turn of this program as an owner: the incarnation that it works on, else the turn."""
+    return getattr(getattr(owner, "_ruling", None), "inc", None) or f"turn {owner.turn_id}"
+
+
+def contract_of(owner: Owner) -> str:
+    """What holds where nothing else was agreed."""
+    return f"ends with turn {owner.turn_id}"
 
 
 class Move:
     """One request. ``to`` is the new owner; None has the command let go, which ends nothing."""
 
-    __slots__ = ("_answered", "_is_moved", "activity", "to", "unwatch", "why")
+    __slots__ = ("_answered", "_is_moved", "activity", "to", "unwatch", "why", "words")
 
-    def __init__(self, command: Movable, to: Owner | None) -> None:
+    def __init__(self, command: Movable, to: Owner | None, words: str = _RELEASED) -> None:
         """Take the place at the new owner. Raises ``TurnOver`` if that takes no more."""
         self.to = to
+        self.words = words if to is None else f"to turn {to.turn_id}"
         self.why = ""
         self._is_moved = False
         self._answered = threading.Event()
@@ -45,9 +60,10 @@ class Move:
         if to is not None:
             self.activity = to.admit(_Arriving(command, self))
             try:
+                self.activity.own()
                 self.unwatch = to.watch(command._on_bell)
             except BaseException:
-                self.refuse("it could not be watched for its new owner")
+                self.refuse("it could not be recorded or watched for its new owner")
                 raise
 
     def accept(self) -> None:
@@ -129,6 +145,9 @@ class Movable(Demanded):
     """The side of a supervised command that can change its owner."""
 
     kind = "process"
+    #: whether it can be let go of, so that nothing ends it with this program
+    can_be_released = False
+    account: Account
     _unwatch: Callable[[], object]
 
     def __init__(self, spec: Spec, owner: Owner) -> None:
@@ -158,9 +177,36 @@ class Movable(Demanded):
         now = self.outcome()
         return now is not None and now.pid == completed.outcome.pid and now.leftovers == completed.outcome.leftovers
 
+    # -- its row in a ledger -----------------------------------------------------------------------------------
+
+    def _have_recorded(self, quiet: Undisturbed) -> None:
+        """Have it on record before it is started. The store may have to be waited for, which a signal must reach."""
+        quiet.end()
+        try:
+            self._activity.own()
+        except CancelledError:
+            self._activity.close("cancelled", "stopped before it was started")
+            raise
+        quiet.begin()
+        self.account.on_signal = self._signalled
+        points.reach("processes.run.recorded")
+
+    def _signalled(self, name: str) -> None:
+        self._activity.signalled(name)  # of whoever owns it now
+
+    def _identify(self) -> None:
+        """Say to its activity which process it is."""
+        self.account.on_signal = self._signalled
+        self._activity.identify(None if self._custody is None else self._custody.pid)
+
     def _let_go(self) -> None:
         """End the supervision and leave what it was of alone."""
         raise NotImplementedError
+
+    @property
+    def activity(self) -> Activity:
+        """Its entry with whoever owns it now."""
+        return self._activity
 
     @property
     def owner(self) -> Owner:
@@ -173,9 +219,9 @@ class Movable(Demanded):
 
     # -- asking for it: any thread ---------------------------------------------------------------------------
 
-    def move(self, to: Owner | None) -> Move:
+    def move(self, to: Owner | None, words: str = _RELEASED) -> Move:
         """Have it become ``to``'s, or let go with None; blocks until that is decided. See ``Move`` for the answer."""
-        move = Move(self, to)
+        move = Move(self, to, words)
         self._moves.append(move)
         self.wake()
         if self.phase == "left":
@@ -222,14 +268,15 @@ class Movable(Demanded):
             return False
         to, undo, self.handed = move.to, self._unwatch, handed
         if to is None:
-            activity.close_here("detached", "released: it is this program's own again")
+            activity.close_here("detached", move.words)
             self._let_go()
         else:
             assert move.activity is not None
             self._owner, self._unwatch, self._activity = to, move.unwatch, move.activity
             move.activity.owned = self
+            self._identify()
             self.on_moved(to)
-            activity.close_here("detached", f"to turn {to.turn_id}")
+            activity.close_here("detached", move.words)
             if self.phase == "left" and to.stop_wanted():
                 self._asked = True
         move.accept()
@@ -247,10 +294,16 @@ class Movable(Demanded):
     def _hand_over(self, to: Owner) -> str:
         """Do it here and now, on the thread that drives; why it was refused, else empty."""
         try:
-            move = Move(self, to)
-        except (TurnOver, RuntimeError) as error:
+            came_back = self._activity.detaching(words_of(to), contract_of(to))
+        except (TurnctlError, CancelledError) as error:
             return str(error)
-        self._answer(move)
+        try:
+            move = Move(self, to)
+        except (TurnctlError, CancelledError, RuntimeError) as error:
+            came_back(str(error))
+            return str(error)
+        if not self._answer(move):
+            came_back(move.why)
         return move.why
 
 

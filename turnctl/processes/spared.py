@@ -212,6 +212,9 @@ class Sparing(Demanded):
             self._close()
             raise
         try:
+            self._activity.own()
+            self._activity.identify(self.leader.pid)
+            self.account.on_signal = self._activity.signalled
             below.open(spared, only_new=only_new)
             assert self._wakeup is not None
             self._pump.watch(self._wakeup.fd)

@@ -137,6 +137,8 @@ class Supervision(Closing):
             raise
         try:
             points.reach("processes.run.admitted")
+            if self._activity.has_record:
+                self._have_recorded(quiet)
             with needing_threads(self.name):
                 self._unwatch = self._owner.watch(self._on_bell)
             quiet.let_in()  # a signal that has come by now counts before the start
@@ -196,6 +198,7 @@ class Supervision(Closing):
             if name in ours and sink is not None:
                 pump.read_from(ours[name], sink)
                 del ours[name]
+        self._activity.identify(custody.pid)
         self.pty, pipes.pty = pipes.pty, None
         if "stdin" in ours and self._source is not None:
             if self.pty is not None:

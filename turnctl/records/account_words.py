@@ -57,6 +57,7 @@ def line(report: TaskReport) -> str:
         _asked(report),
         *_execution(report),
         *_effects(report),
+        *(f"{one.ref} went to {one.owner}" for one in report.detached if one.came_back is None),
         _decision(report),
     ]
     if not report.durable:

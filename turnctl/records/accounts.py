@@ -9,7 +9,7 @@ import attrs
 from turnctl.records.account_words import Decision, Escalation, decisions, line
 from turnctl.records.effects import Effect, EffectRecord
 from turnctl.records.states import state_word
-from turnctl.records.tasks import Cancellation, Child, Task
+from turnctl.records.tasks import Cancellation, Child, Detached, OwnedActivity, Task
 from turnctl.records.turns import TurnRecord
 
 if TYPE_CHECKING:
@@ -64,6 +64,12 @@ class TaskReport:
     durable: bool
     #: the turns that worked on it, oldest first
     turns: tuple[TurnRecord, ...] = ()
+    #: all that it has owned: processes, requests, calls
+    activities: tuple[OwnedActivity, ...] = ()
+    #: what it has let go of, each with its owner
+    detached: tuple[Detached, ...] = ()
+    #: when its worker said that it begins nothing more; None where it has not
+    acknowledged_at: float | None = None
 
     @property
     def effects_unresolved(self) -> int:
@@ -103,6 +109,20 @@ class TaskReport:
             return True
         return self.task.execution == "idle" and self.effects_unresolved > 0
 
+    @property
+    def observed(self) -> dict[str, Any]:
+        """The three observations of a stop, each with its time and what stands behind it; each may be missing alone.
+
+        That it was accepted, that its worker begins nothing more, and what receivers say became of each effect.
+        """
+        cr, seen_at = self.cancellation, self.acknowledged_at
+        told = [one for one in self.effects if one.told_at is not None]
+        return {
+            "accepted": None if cr is None else {"at": cr.at, "evidence": cr.cr},
+            "acknowledged": None if seen_at is None else {"at": seen_at, "evidence": f"lease {self.task.lease_gen}"},
+            "told": [{"effect_id": one.effect_id, "at": one.told_at, "evidence": one.receipt} for one in told],
+        }
+
     def as_dict(self) -> dict[str, Any]:
         """The report as plain values for JSON, schema ``turnctl.task/1``."""
         task, cr = self.task, self.cancellation
@@ -123,6 +143,9 @@ class TaskReport:
                 "list": [one.as_dict() for one in self.effects],
             },
             "children": [{"inc": its.inc, "state": its.state, "status": child.status} for child, its in self.children],
+            "activities": [one.as_dict() for one in self.activities],
+            "detached": [one.as_dict() for one in self.detached],
+            "observed": self.observed,
             "missing": list(self.missing),
             "decisions": [{"escalation": one.escalation, "text": one.text} for one in self.decisions],
             "turns": [one.as_dict() for one in self.turns],

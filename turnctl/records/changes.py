@@ -128,6 +128,11 @@ class Incarnation:
     children: tuple[tuple[Child, Task], ...] = ()
     interests: tuple[Interest, ...] = ()
 
+    @property
+    def acting(self) -> list[OwnedActivity]:
+        """What it owns and that may still act."""
+        return [one for one in self.activities if one.may_act]
+
     def after(self, change: Change) -> Incarnation:
         """The same incarnation when ``change`` has been made."""
         found: dict[str, Any] = {}

@@ -123,6 +123,8 @@ class EffectRecord:
     request_ref: str | None = None
     reconcilable: bool = False
     consequence: Consequence = "medium"
+    #: when its receiver told
+    told_at: float | None = None
 
     @property
     def is_unresolved(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import attrs
 
 __all__ = [
+    "PROCESSES",
     "PROMISES",
     "TASK_STATES",
     "Cancellation",
@@ -46,6 +47,8 @@ Evidence = Literal["signal_queued", "handler_stopped", "provider_confirmed"]
 TASK_STATES: tuple[TaskState, ...] = TaskState.__args__  # type: ignore[attr-defined]
 #: from the weakest to the strongest
 PROMISES: tuple[PromiseLevel, ...] = PromiseLevel.__args__  # type: ignore[attr-defined]
+#: kinds of what it owns that are processes of their own, which may outlive the worker; everything else dies with it
+PROCESSES = frozenset({"process", "scope"})
 OPEN_STATES = frozenset({"running", "cancel_requested", "draining", "stopped_unresolved"})
 
 
@@ -146,7 +149,9 @@ class Lease:
 class OwnedActivity:
     """Something that the incarnation owns and that has to be accounted for: a process, a model call, a tool call.
 
-    ``signal`` is what was sent to end it, ``evidence`` what that establishes; neither says that it stopped.
+    ``signal`` is what was sent to end it, in order, ``evidence`` what that establishes; neither says that it stopped.
+    ``process`` is the process that it is, or in which it runs; its pid is 0 until it is on record, and None of what was
+    registered by hand.
     """
 
     inc: str
@@ -154,15 +159,33 @@ class OwnedActivity:
     kind: str
     name: str
     gen: int
-    handle: str | None = None
+    process: Holder | None = None
+    begun_at: float = 0.0
     signal: str | None = None
+    signalled_at: float | None = None
     evidence: Evidence | None = None
+    #: it was observed to have ended, or to have gone to another owner
     stopped: bool = False
+    #: our end of it was closed: what the other end still does is not known, and is heard by nobody
+    severed: bool = False
+    ended_at: float | None = None
     detail: str | None = None
 
     @property
-    def key(self) -> str:
-        return f"{self.inc}/{self.ref}"
+    def may_act(self) -> bool:
+        """Whether it is not known that nothing of it acts any more, or that nobody hears what does."""
+        return not (self.stopped or self.severed)
+
+    @property
+    def title(self) -> str:
+        """Its kind and name, with the number of a process that has one."""
+        its = self.process if self.kind in PROCESSES else None
+        if its is None:
+            return f"{self.kind} {self.name}"
+        return f"{self.kind} {self.name} ({f'pid {its.pid}' if its.pid else 'no pid on record'})"
+
+    def as_dict(self) -> dict[str, Any]:
+        return attrs.asdict(self)
 
 
 @attrs.frozen
@@ -205,3 +228,8 @@ class Detached:
     owner: str
     contract: str
     at: float = 0.0
+    #: why it came back, where the other owner could not take it after all
+    came_back: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return attrs.asdict(self)

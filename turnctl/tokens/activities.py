@@ -135,6 +135,32 @@ class Activity:
         """Keep what came after the close as evidence; it changes nothing that was recorded."""
         self._late.append(text)
 
+    # -- what a ledger keeps of it; nothing where the turn works on no task ------------------------------------
+
+    @property
+    def has_record(self) -> bool:
+        """Whether a ledger keeps it."""
+        return False
+
+    def own(self) -> None:
+        """Have it on record before it can run: for what may outlive this process. Blocks for the store.
+
+        Raises the stop where the task was cancelled, and ``LedgerRefused`` or ``StoreError`` where it may not begin.
+        """
+
+    def identify(self, pid: int | None) -> None:
+        """It is that process. Never blocks."""
+
+    def signalled(self, signal: str) -> None:
+        """It was sent ``signal`` to end it, which says nothing of what became of it. Never blocks."""
+
+    def detaching(self, owner: str, contract: str) -> Callable[[str], object]:  # noqa: ARG002 - a ledger needs them
+        """It is about to go to ``owner``: have that allowed and put on record; what is returned says that it did not.
+
+        Raises as ``own`` does. Blocks for the store.
+        """
+        return _nothing
+
     def record(self) -> ActivityRecord:
         from turnctl.records.report import ActivityRecord
 
@@ -148,19 +174,25 @@ class Activity:
         return ActivityRecord(self.kind, self.name, state, self.started_at, ended_at, detail, received, late, given)
 
 
-class Activities:
-    """The inventory of one turn. Thread-safe; nothing in it blocks."""
+def _nothing(_: str) -> None:
+    pass
 
-    __slots__ = ("_admitted", "_closed", "turn_id")
+
+class Activities:
+    """The inventory of one turn. Thread-safe; nothing in it blocks, but for a ledger's ``make``."""
+
+    __slots__ = ("_admitted", "_closed", "make", "turn_id")
 
     def __init__(self, turn_id: str) -> None:
         self.turn_id = turn_id
+        #: what makes an activity: a ledger has its own, which may refuse by raising the stop
+        self.make: Callable[[str, str, Owned | None], Activity] = Activity
         self._admitted: list[Activity] = []
         self._closed = False
 
     def admit(self, kind: str, name: str, owned: Owned | None = None) -> Activity:
         """Register an activity; ``TurnOver`` once admission has closed (A1)."""
-        activity = Activity(kind, name, owned)
+        activity = self.make(kind, name, owned)
         self._admitted.append(activity)
         if self._closed:
             self._withdraw(activity)

@@ -21,7 +21,17 @@ if TYPE_CHECKING:
     from turnctl.records.effects import EffectRecord
     from turnctl.tokens.turn import TurnCore
 
-__all__ = ["Ruling", "begin_under", "ruling_of"]
+__all__ = ["Ruling", "TaskLike", "begin_under", "ruling_of"]
+
+
+class TaskLike(Protocol):
+    """One incarnation of a task, as the rooms below the ledger see it."""
+
+    @property
+    def inc(self) -> str: ...
+
+    @property
+    def tenant(self) -> str: ...
 
 
 class Ruling(Protocol):
@@ -47,6 +57,9 @@ class Ruling(Protocol):
 
     def records(self) -> tuple[EffectRecord, ...]:
         """The effects of the turn as they were last known. Never blocks."""
+
+    def lets_go(self, what: object, owner: str, contract: str) -> bool:
+        """Let ``what`` go to another owner, if it is a task below this one; whether it is. Raises why it may not."""
 
     def under(self, turn: TurnCore) -> Ruling | None:
         """The one for a turn that begins inside this one; None where it needs none."""

@@ -44,14 +44,14 @@ class Abort:
     def __init__(self, turn: TurnCore, name: str, fn: Callable[[], object] | None) -> None:
         self._turn = turn
         self._name = name
-        self._is_given = fn is not None
+        self.is_given = fn is not None
         # gives the function to the first who asks; nothing can strike between taking and calling it
         self._once = iter(() if fn is None else (fn,))
         self._workers: list[Worker] = []
 
     def see_to(self) -> None:
         """Have it called, unless it was (O1). Waits for its thread to come up, and for nothing else."""
-        if not self._is_given or any(one.is_begun for one in self._workers):
+        if not self.is_given or any(one.is_begun for one in self._workers):
             return
         worker = Worker(None, self._run, (), {}, kind="abort", name=f"abort of {self._name}", context=unbound_context())
         worker.on_end = lambda: self._note_failure(worker)

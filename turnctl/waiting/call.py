@@ -255,6 +255,7 @@ class _Call(Worker):
 
     def _see_to_abort(self) -> None:
         if not self._ended and self.activity is not None:
+            self.activity.signalled("abort" if self._abort.is_given else "stop")
             self._abort.see_to()
 
     def alive(self) -> tuple[str, ...]:
@@ -285,6 +286,8 @@ class _Call(Worker):
         injection = self.injection
         if injection is None or self._ended:
             return
+        if self.activity is not None:
+            self.activity.signalled("interrupt")
         with injection.watching():
             self._throw(injection)
 

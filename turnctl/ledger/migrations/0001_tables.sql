@@ -74,14 +74,19 @@ CREATE TABLE activity (
     kind TEXT NOT NULL,
     name TEXT NOT NULL,
     gen INTEGER NOT NULL,
-    handle TEXT,
+    process TEXT,
+    begun_at REAL NOT NULL,
     signal TEXT,
+    signalled_at REAL,
     evidence TEXT CHECK (evidence IN ('signal_queued', 'handler_stopped', 'provider_confirmed')),
     stopped INTEGER NOT NULL CHECK (stopped IN (0, 1)),
+    severed INTEGER NOT NULL CHECK (severed IN (0, 1)),
+    ended_at REAL,
     detail TEXT,
     authority TEXT NOT NULL,
     UNIQUE (inc, ref)
 );
+CREATE INDEX activity_open ON activity (inc, severed) WHERE stopped = 0;
 
 CREATE TABLE child (
     pos INTEGER PRIMARY KEY,
@@ -120,6 +125,7 @@ CREATE TABLE detached (
     owner TEXT NOT NULL,
     contract TEXT NOT NULL,
     at REAL NOT NULL,
+    came_back TEXT,
     authority TEXT NOT NULL,
     UNIQUE (from_inc, ref)
 );
