@@ -13,6 +13,8 @@ __all__ = ["cli"]
 
 #: name: (module that holds a command of the same name, summary as in its own help)
 COMMANDS = {
+    "bundle": ("turnctl.cli.bundle", "Write all that is on record of a task into one file."),
+    "ledger": ("turnctl.cli.ledger", "Verify, copy or purge the ledger as a whole."),
     "adapters": ("turnctl.cli.adapters", "Show what the adapters for effects establish, and can promise."),
     "effects": ("turnctl.cli.effects", "Show what got out, what may have, and who has to decide."),
     "ps": ("turnctl.cli.ps", "Show which turns run, or all that are on record."),

@@ -15,7 +15,7 @@ from turnctl.errors import BadArgument, BadDuration
 from turnctl.processes.signames import number_of
 from turnctl.processes.sizes import parse_size
 
-__all__ = ["Duration", "Folder", "Leftovers", "NewFile", "Signal", "Size", "state_dir_option"]
+__all__ = ["Duration", "Folder", "Leftovers", "NewFile", "Signal", "Size"]
 
 
 if TYPE_CHECKING:
@@ -125,13 +125,3 @@ class NewFile(OfText):
             return summary.check(value)
         except BadArgument as error:
             self.fail(str(error), param, ctx)
-
-
-#: ``--state-dir DIR``, on every command that has to do with what turnctl remembers
-state_dir_option = click.option(
-    "--state-dir",
-    metavar="DIR",
-    envvar="TURNCTL_STATE_DIR",
-    show_envvar=True,
-    help="Where turnctl keeps what it remembers. Default: turnctl in the user's state directory.",
-)

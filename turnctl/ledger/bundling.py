@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from turnctl.ledger.store import Books, Store
     from turnctl.records.tasks import Scope
 
-__all__ = ["bundle_of", "described", "write_bundle"]
+__all__ = ["bundle_of", "described", "put_new", "write_bundle"]
 
 
 def bundle_of(store: Store, inc: str, *, payloads: bool, scope: Scope) -> bytes | Refusal:
@@ -49,7 +49,7 @@ def write_bundle(
     data = bundle_of(store, inc, payloads=payloads, scope=scope)
     if isinstance(data, Refusal):
         return data
-    _put(path, data)
+    put_new(path, data)
     return described(inc, path, data)
 
 
@@ -67,8 +67,8 @@ def _there(path: str) -> BadArgument:
     return BadArgument(f"{path} is there already, and a bundle replaces nothing; name another file, or remove it")
 
 
-def _put(path: str, data: bytes) -> None:
-    """All of it, or nothing under that name; for its owner alone."""
+def put_new(path: str, data: bytes) -> None:
+    """Write it: all of it or nothing under that name, where nothing is yet; for its owner alone."""
     fresh = f"{path}.new-{uuid.uuid4().hex[:8]}"
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

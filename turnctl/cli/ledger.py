@@ -1,0 +1,189 @@
+"""``turnctl ledger``: reading a ledger as a whole, copying it, and purging it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from turnctl.cli.answering import Answering, answering
+from turnctl.cli.codes import Code
+from turnctl.cli.command import Command
+from turnctl.cli.options import Duration
+from turnctl.cli.problems import Problem
+from turnctl.cli.stdout import put, put_document
+from turnctl.cli.talk import say
+from turnctl.errors import BadArgument, StoreDamaged
+from turnctl.ledger.whereabouts import default_path
+
+if TYPE_CHECKING:
+    from turnctl.ledger.verify import Verified
+
+__all__ = ["ledger"]
+
+_UNUSABLE = ("5", "there is no ledger, or it cannot be used")
+
+
+class Commands(Command, click.Group):
+    """A command that has commands, with the help of one."""
+
+
+@click.command(
+    cls=Commands,
+    invoke_without_command=True,
+    short_help="Verify, copy or purge the ledger as a whole.",
+    help="turnctl ledger COMMAND --help tells more of a command.",
+    options_metavar="[OPTIONS]",
+    subcommand_metavar="COMMAND",
+    examples=[
+        ("turnctl ledger verify", "is it as it was written"),
+        ("turnctl ledger backup ledger-2026-11-30.sqlite3", "a copy, beside who uses it"),
+        ("turnctl ledger prune --older-than 30d", "take away what is over and settled"),
+    ],
+    tables=[
+        (
+            "Exit status",
+            [("0", "it is so, or done"), ("1", "something is wrong with it"), ("2", "wrong use"), _UNUSABLE],
+        )
+    ],
+)
+@click.pass_context
+def ledger(ctx: click.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        ctx.fail(f"no command was given; it has: {', '.join(sorted(ledger.commands))}")
+
+
+@ledger.command(
+    cls=Answering,
+    short_help="Read all of a ledger, and say what is wrong with it.",
+    help="Reads beside whoever uses it, and changes nothing. What is wrong is told a line each, on stdout.",
+    examples=[
+        ("turnctl ledger verify", "the ledger of the state directory"),
+        ("turnctl ledger verify backup.sqlite3", "a copy of one"),
+        ("turnctl ledger verify -q && echo sound", "the exit status alone"),
+    ],
+    tables=[
+        ("Exit status", [("0", "it is as it was written"), ("1", "something is not"), ("2", "wrong use"), _UNUSABLE])
+    ],
+)
+@click.argument("path", required=False)
+@answering()
+def verify(path: str | None, as_json: bool, state_dir: str | None, quiet: int) -> Code:
+    from turnctl.ledger.verify import Verified
+    from turnctl.ledger.verify import verify as read_all
+
+    where = str(default_path(state_dir) if path is None else path)
+    try:
+        found = read_all(where)
+    except StoreDamaged as error:
+        found = Verified(0, 0, (str(error),))
+    return _told({"schema": "turnctl.verified/1", "path": where, **_plain(found)}, found, as_json, quiet)
+
+
+def _plain(found: Verified) -> dict[str, Any]:
+    return {
+        "is_sound": not found.findings,
+        "incarnations": found.incarnations,
+        "lines": found.lines,
+        "findings": list(found.findings),
+    }
+
+
+def _told(document: dict[str, Any], found: Verified, as_json: bool, quiet: int) -> Code:
+    if as_json:
+        put_document(document)
+    elif not quiet:
+        sound = f"{document['path']} is sound: {found.incarnations} incarnations, {found.lines} lines of log"
+        put("".join(f"{one}\n" for one in found.findings or (sound,)))
+    return Code.NOT_SO if found.findings else Code.OK
+
+
+@ledger.command(
+    cls=Answering,
+    short_help="Copy the ledger into a new file, and verify the copy.",
+    help="Made by SQLite beside whoever uses the ledger, one state of it, readable by its owner alone. Do not copy the "
+    "file by other means while it is in use. Replaces nothing.",
+    examples=[("turnctl ledger backup ledger-2026-11-30.sqlite3", "a copy that can be verified, opened or put back")],
+    tables=[
+        (
+            "Exit status",
+            [
+                ("0", "it is there, and sound"),
+                ("1", "it is there, and something in it, and in the ledger, is not as it was written"),
+                ("2", "wrong use, or there is such a file already"),
+                _UNUSABLE,
+            ],
+        )
+    ],
+)
+@click.argument("file")
+@answering()
+def backup(file: str, as_json: bool, state_dir: str | None, quiet: int) -> Code:
+    from turnctl.ledger.copying import backup as copy
+
+    try:
+        made = copy(default_path(state_dir), file)
+    except BadArgument as error:
+        raise Problem("file_exists", *_halves(error), Code.USAGE) from error
+    document = {"schema": "turnctl.backup/1", "path": made.path, "size": made.size, **_plain(made.verified)}
+    return _told(document, made.verified, as_json, quiet)
+
+
+def _halves(error: Exception) -> tuple[str, str]:
+    message, _, hint = str(error).partition("; ")
+    return message, hint
+
+
+@ledger.command(
+    cls=Answering,
+    short_help="Take away what is over for long and wholly told of.",
+    help="Only tasks that are completed, failed or cancelled and settled, with all below them; what is unresolved "
+    "stays. So does a tombstone of each: what comes late for it is known to be late. It may be interrupted, and run "
+    "again.",
+    examples=[
+        ("turnctl ledger prune --older-than 30d --dry-run", "how many would go, and why others stay"),
+        ("turnctl ledger prune --older-than 30d", "take them away, and give the room back"),
+    ],
+    tables=[("Exit status", [("0", "done"), ("2", "wrong use"), _UNUSABLE])],
+)
+@click.option("--older-than", required=True, type=Duration(zero=True), help="What has ended longer ago than this.")
+@click.option(
+    "--keep-tombstones",
+    type=Duration(zero=True),
+    default="90d",
+    show_default=True,
+    help="How long a late request is still recognised; longer than any queue may deliver it again.",
+)
+@click.option("--include-detached", is_flag=True, help="Also what let go of work whose end nobody tells.")
+@click.option("--dry-run", is_flag=True, help="Change nothing.")
+@answering()
+def prune(
+    older_than: str,
+    keep_tombstones: str,
+    include_detached: bool,
+    dry_run: bool,
+    as_json: bool,
+    state_dir: str | None,
+    quiet: int,
+) -> Code:
+    from contextlib import closing
+
+    from turnctl.clock import parse_duration
+    from turnctl.ledger.opening import open_sqlite
+    from turnctl.ledger.purging import purge
+
+    with closing(open_sqlite(default_path(state_dir))) as store:
+        found = purge(
+            store,
+            older_than_s=parse_duration(older_than, zero=True) or 0.0,
+            tombstones_s=parse_duration(keep_tombstones, zero=True) or 0.0,
+            dry_run=dry_run,
+            include_detached=include_detached,
+        )
+    if as_json:
+        put_document(found.as_dict())
+    elif not quiet:
+        put(f"{found}\n")
+        if found.tombstones or found.given_back:
+            say(f"{found.tombstones} tombstones dropped, {found.given_back} bytes given back")
+    return Code.OK

@@ -1,0 +1,88 @@
+"""A copy of a ledger for safe-keeping: one state of it, made by SQLite beside whoever writes, and verified.
+
+It is made and verified under another name, in a folder of its own, and has its name when it is whole and on the disk.
+It has no mark (``.hwm``): nothing says how far a copy had come, so that it can be opened where it is put. Blocks for as
+long as reading all of the ledger twice takes; writers go on meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import closing
+from os import PathLike
+from typing import NamedTuple
+
+from turnctl.errors import BadArgument
+from turnctl.ledger.connections import connect
+from turnctl.ledger.opening import identify
+from turnctl.ledger.refusals import FAULTS, system_told, told
+from turnctl.ledger.sqlite import BUSY_S
+from turnctl.ledger.verify import Verified, verify
+
+__all__ = ["Copied", "backup"]
+
+
+class Copied(NamedTuple):
+    """The copy, its size in bytes, and what reading all of it has found."""
+
+    path: str
+    size: int
+    verified: Verified
+
+
+def backup(path: str | PathLike[str], to: str | PathLike[str]) -> Copied:
+    """Copy the ledger at ``path`` to ``to``, where nothing is yet, for its owner alone.
+
+    Raises ``BadArgument`` where something is there, and the ledger's or the system's error as one of ``StoreError``.
+    The copy is kept also where something was found in it: the ledger has it too.
+    """
+    path, _ = identify(path)
+    to = os.path.abspath(os.fspath(to))
+    if os.path.lexists(to):
+        raise _there(to)
+    with system_told(to, "copying to"):
+        folder = tempfile.mkdtemp(prefix=f".{os.path.basename(to)}.", dir=os.path.dirname(to))  # mode 0700
+        try:
+            fresh = os.path.join(folder, "ledger")
+            _copy(path, fresh)
+            found = verify(fresh)
+            _flush(fresh)
+            _name(fresh, to)
+            _flush(os.path.dirname(to))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return Copied(to, os.stat(to).st_size, found)
+
+
+def _there(to: str) -> BadArgument:
+    return BadArgument(f"{to} is there already, and a backup replaces nothing; name another file, or remove it")
+
+
+def _copy(path: str, fresh: str) -> None:
+    os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        with closing(connect(path, "ro", BUSY_S)) as connection:
+            connection.execute("VACUUM INTO ?", (fresh,))
+        with closing(connect(fresh, "rw", BUSY_S)) as made:
+            made.execute("PRAGMA journal_mode=WAL")  # as that of a ledger is
+    except FAULTS as error:
+        raise told(error, path, "copying") from error
+
+
+def _flush(name: str) -> None:
+    fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _name(fresh: str, to: str) -> None:
+    try:
+        os.link(fresh, to)
+    except FileExistsError:
+        raise _there(to) from None
+    except OSError:  # a file system without links
+        os.rename(fresh, to)
