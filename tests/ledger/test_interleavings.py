@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 from ledger_crews import Crew
@@ -10,7 +11,7 @@ from ledger_crews import Crew
 from turnctl.ledger import dealings, gate, model
 from turnctl.ledger.memory import MemoryStore
 from turnctl.ledger.store import Store
-from turnctl.records.changes import Change
+from turnctl.records.changes import By, Change, Incarnation, Note, evolve
 
 
 def run(seeds: range) -> list[str]:
@@ -59,6 +60,12 @@ def test_orders_reach_both_sides_of_each_race() -> None:
     )
 
 
+def overwritten(view: Incarnation, gen: int, outcome: Any, by: By, **_: object) -> Change:
+    """How a status is written by who does not look at what is there."""
+    done = evolve(view.task, state=outcome, revision=view.task.revision + 1, execution="stop_observed")
+    return Change((Note(view.task.inc, f"task.{outcome}", view.task.inc, done),), done)
+
+
 @pytest.mark.parametrize(
     ("module", "name", "broken", "found"),
     [
@@ -66,8 +73,9 @@ def test_orders_reach_both_sides_of_each_race() -> None:
         (model, "become_unknown", lambda *_: [], "I2"),
         (dealings, "_cover", lambda *_: [], "I7"),
         (model, "_repeated", None, "I5"),
+        (model, "complete", overwritten, "I6"),
     ],
-    ids=["gate left open", "unknown forgotten", "subtree not covered", "cancellation replaced"],
+    ids=["gate left open", "unknown forgotten", "subtree not covered", "cancellation replaced", "status overwritten"],
 )
 def test_broken_rules_are_found(monkeypatch: pytest.MonkeyPatch, module, name, broken, found) -> None:
     """The invariants are worth something: a ledger without one of its rules is caught."""

@@ -40,7 +40,7 @@ from turnctl.ledger.highwater import HighWater, read_marks
 from turnctl.ledger.places import check_file_system, check_owner, made_folder
 from turnctl.ledger.refusals import FAULTS, SALVAGE, system_told, told
 from turnctl.ledger.sqlbooks import marks_of
-from turnctl.ledger.sqlite import BUSY_S, SqliteStore
+from turnctl.ledger.sqlite import BUSY_S, SqliteStore, twin_of
 from turnctl.ledger.users import Users
 
 __all__ = ["identify", "init", "open_sqlite", "take_as_it_is"]
@@ -162,6 +162,13 @@ def open_sqlite(path: str | PathLike[str], *, busy_s: float = BUSY_S) -> SqliteS
 
 
 def _open(path: str, meta: Meta, busy_s: float) -> SqliteStore:
+    twin = twin_of(path, meta.store_uuid)
+    if twin is not None:  # a stop that was accepted in the one would be unknown to the gate of the other
+        text = (
+            f"{path} and {twin}, which this process has open, are one ledger in two files; use one of them, or close "
+            "that one first"
+        )
+        raise StoreUnsafe(text, path=path)
     users = Users(path)
     try:
         alone = users.are_none()

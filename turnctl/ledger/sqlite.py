@@ -37,7 +37,7 @@ from turnctl.ledger.users import Users
 from turnctl.ledger.wake import Doorbell
 from turnctl.ledger.writer import Request, Writer
 
-__all__ = ["BUSY_S", "SqliteStore"]
+__all__ = ["BUSY_S", "SqliteStore", "twin_of"]
 
 T = TypeVar("T")
 #: how long a transaction waits for others, before its own begins
@@ -275,6 +275,14 @@ class SqliteStore(Store):
 
 
 _open_ones: WeakSet[SqliteStore] = WeakSet()
+
+
+def twin_of(path: str, authority: str) -> str | None:
+    """Where this process has the same ledger open from another file than ``path``: one of the two is a copy."""
+    for other in list(_open_ones):
+        if other.authority == authority and other.path != path and os.path.exists(other.path):
+            return None if os.path.samefile(other.path, path) else other.path
+    return None
 
 
 def _each(step: Callable[[SqliteStore], None]) -> Callable[[], None]:
