@@ -16,6 +16,10 @@ COMMANDS = {
     "bundle": ("turnctl.cli.bundle", "Write all that is on record of a task into one file."),
     "ledger": ("turnctl.cli.ledger", "Verify, copy or purge the ledger as a whole."),
     "adapters": ("turnctl.cli.adapters", "Show what the adapters for effects establish, and can promise."),
+    "doctor": (
+        "turnctl.cli.doctor",
+        "Say what this machine can contain and keep, with remedies.",
+    ),
     "effects": ("turnctl.cli.effects", "Show what got out, what may have, and who has to decide."),
     "ps": ("turnctl.cli.ps", "Show which turns run, or all that are on record."),
     "run": ("turnctl.cli.run", "Run a command, and stop it with everything that it started."),

@@ -1,0 +1,1 @@
+"""What ``turnctl doctor`` looks at, an area in each module."""

@@ -1,0 +1,123 @@
+"""``turnctl doctor``: what this machine can contain and keep, each with a remedy. It signals nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from turnctl.cli.answering import Answering, answering
+from turnctl.cli.codes import Code
+from turnctl.cli.colour import Colour, is_coloured, paint_state
+from turnctl.cli.showing import colour_option
+from turnctl.cli.stdout import put, put_document
+from turnctl.cli.table import clean
+from turnctl.cli.talk import say
+
+if TYPE_CHECKING:
+    from turnctl.cli.checks.check import Check
+
+__all__ = ["doctor"]
+
+SCHEMA = "turnctl.doctor/1"
+AREAS = ("platform", "state", "terminal")
+_PAINT = {"ok": "completed", "warn": "draining", "fail": "failed", "skip": ""}
+
+
+@click.command(
+    cls=Answering,
+    short_help="Say what this machine can contain and keep, with remedies.",
+    examples=[
+        ("turnctl doctor", "all that can be looked at"),
+        ("turnctl doctor --only state", "the state directory alone"),
+        ("turnctl doctor --fix", "and take from others what they can reach there"),
+        ("cd $(turnctl doctor --print state-dir)", "where turnctl keeps what it remembers"),
+    ],
+    tables=[
+        (
+            "Exit status",
+            [
+                ("0", "nothing failed"),
+                ("1", "something did; with --strict also where something is only a warning"),
+                ("2", "wrong use"),
+            ],
+        )
+    ],
+    help="Each way of holding commands is tried with a command of its own, which takes some tens of milliseconds. "
+    "Nothing else is started, and nothing is signalled.",
+)
+@click.option(
+    "--only",
+    "areas",
+    multiple=True,
+    type=click.Choice(AREAS),
+    metavar="AREA",
+    help=f"Only this; repeatable: {', '.join(AREAS)}.",
+)
+@click.option("--strict", is_flag=True, help="Take a warning for a failure.")
+@click.option("--fix", is_flag=True, help="Mend the modes of the state directory first, and say what was done.")
+@click.option("--print", "name", type=click.Choice(["state-dir", "ledger"]), help="Print that path, and nothing else.")
+@colour_option()
+@answering()
+def doctor(
+    areas: tuple[str, ...],
+    strict: bool,
+    fix: bool,
+    name: str | None,
+    color: Colour,
+    as_json: bool,
+    state_dir: str | None,
+    quiet: int,
+) -> Code:
+    from turnctl.ledger.whereabouts import default_path
+
+    if name is not None:
+        path = default_path(state_dir)
+        put(f"{path if name == 'ledger' else path.parent}\n")
+        return Code.OK
+    if fix:
+        from turnctl.cli.checks.state import mend
+
+        for done in mend(state_dir):
+            say(done)
+    found = []
+    for check in _checks(areas or AREAS, state_dir):
+        found.append(check)
+        if not (as_json or quiet):
+            put(_text(check, color))
+    counts = {status: sum(one.finding.status == status for one in found) for status in _PAINT}
+    if as_json:
+        put_document({"schema": SCHEMA, "summary": counts, "checks": [one.as_dict() for one in found]})
+    elif not quiet:
+        put(", ".join(f"{count} {status}" for status, count in counts.items() if count) + "\n")
+    is_bad = counts["fail"] > 0 or (strict and counts["warn"] > 0)
+    return Code.NOT_SO if is_bad else Code.OK
+
+
+def _checks(areas: tuple[str, ...], state_dir: str | None) -> Iterator[Check]:
+    from turnctl.cli.checks.check import made
+
+    if "platform" in areas:
+        from turnctl.cli.checks import platform
+
+        yield from made(platform.looks())
+    if "state" in areas:
+        from turnctl.cli.checks import state
+
+        yield from made(state.looks(state_dir))
+    if "terminal" in areas:
+        from turnctl.cli.checks import terminal
+
+        yield from made(terminal.looks())
+
+
+def _text(check: Check, color: Colour) -> str:
+    found = check.finding
+    word: Any = found.status.ljust(4)
+    if is_coloured(color) and _PAINT[found.status]:
+        word = paint_state(_PAINT[found.status], word)
+    text = f"{word}  {check.id:<20}  {clean(found.summary)}\n"
+    if found.remedy and found.status in ("warn", "fail"):
+        text += f"      fix: {clean(found.remedy)}\n"
+    return text
