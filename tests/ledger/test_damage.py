@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -75,15 +78,20 @@ def outcome(path: Path, content: list[object]) -> str:
     return "found"
 
 
+def _content_of(whole: Path, folder: Path) -> list[object]:
+    copy = harm("marks", whole, folder / "copy", 0)
+    os.unlink(f"{copy}.hwm")
+    store = open_sqlite(copy)
+    content = store.read(_content)
+    store.close()
+    return content
+
+
 def damaged(quick: Path, wholes: dict[str, Path], rounds: int) -> dict[str, int]:
     """Each kind of harm ``rounds`` times for both ledgers; how often what came of it."""
     counts: dict[str, int] = {}
     for name, whole in wholes.items():
-        copy = harm("marks", whole, quick / "copy", 0)
-        os.unlink(f"{copy}.hwm")
-        store = open_sqlite(copy)
-        content = store.read(_content)
-        store.close()
+        content = _content_of(whole, quick)
         for kind in KINDS:
             for seed in range(rounds):
                 try:
@@ -95,11 +103,11 @@ def damaged(quick: Path, wholes: dict[str, Path], rounds: int) -> dict[str, int]
 
 
 def test_harm_is_refused_or_read_correctly(quick: Path, wholes: dict[str, Path]) -> None:
-    """Some sixty harmed ledgers."""
-    counts = damaged(quick, wholes, 2)
+    """Some hundred and forty harmed ledgers."""
+    counts = damaged(quick, wholes, 5)
 
     assert {"refused", "correct"} <= set(counts), counts
-    assert 4 * len(KINDS) == sum(counts.values())
+    assert 10 * len(KINDS) == sum(counts.values())
 
 
 @pytest.mark.stress
@@ -112,20 +120,70 @@ def test_a_thousand_harmed_ledgers(quick: Path, wholes: dict[str, Path]) -> None
     assert {"refused", "correct", "found"} == set(counts), counts
 
 
-def test_ledger_that_may_not_be_written_is_refused_unchanged(place: Path) -> None:
-    """Who may read it alone is told what it takes."""
-    if os.geteuid() == 0:
-        pytest.skip("root writes what it likes")
-    store = open_sqlite(place)
-    fill(store)
-    store.close()
-    before = place.read_bytes()
-    os.chmod(place, 0o400)
-    with pytest.raises(StoreError):
-        opened = open_sqlite(place)
-        try:
-            admit(opened, "e9")
-        finally:
-            opened.close()
+@contextmanager
+def nobody(folder: Path) -> Iterator[None]:
+    """Be a user who has to mind modes, and whose the folder is: root writes what it likes."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for one in (folder, *folder.iterdir()):
+        os.chown(one, 65534, 65534)
+    os.chmod(folder.parent, 0o711)
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
-    assert before == place.read_bytes()
+
+@pytest.mark.parametrize("name", ["closed", "crashed"])
+def test_ledger_that_may_not_be_written_is_refused_unchanged(wholes: dict[str, Path], name: str) -> None:
+    """Who may read it alone is told what it takes; reading all of it goes on."""
+    place = wholes[name] / "ledger.db"
+    before = _bytes(place)
+    os.chmod(place, 0o400)
+    with nobody(place.parent):
+        with pytest.raises(StoreError):
+            opened = open_sqlite(place)
+            try:
+                admit(opened, "e9")
+            finally:
+                opened.close()
+        found = verify(place)
+
+    assert before == _bytes(place)
+    assert found
+
+
+@pytest.fixture
+def full(quick: Path, wholes: dict[str, Path]) -> Iterator[Path]:
+    """A file system that is filled up by the harmed ledger that is put there; calling it fills it."""
+    folder = quick / "full"
+    folder.mkdir(mode=0o700)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", folder], capture_output=True)
+    if done.returncode != 0:
+        pytest.skip("a small file system cannot be mounted here (needs root)")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def _fill_up(folder: Path) -> None:
+    with suppress(OSError), open(folder / "rest", "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+def test_harm_on_a_full_disk_is_refused_unchanged(full: Path, wholes: dict[str, Path]) -> None:
+    """Where there is no room for anything: refused or read correctly, and no byte of it is another one."""
+    whole = wholes["crashed"]
+    content = _content_of(whole, full)
+    counts: dict[str, int] = {}
+    for kind in KINDS:
+        for seed in range(2):
+            path = harm(kind, whole, full / "copy", seed)
+            _fill_up(full)
+            came = outcome(path, content)
+            counts[came] = counts.get(came, 0) + 1
+            (full / "rest").unlink()
+
+    assert counts["refused"] > len(KINDS), counts
