@@ -25,12 +25,14 @@ from turnctl.ledger.identity import this_process
 from turnctl.ledger.moves import whole
 from turnctl.ledger.names import new_id
 from turnctl.ledger.owning import Owning, Taken
+from turnctl.ledger.spooling import closed, spool_of
 from turnctl.records.changes import By, Refusal
 from turnctl.records.effects import EffectRecord
 from turnctl.tokens.entries import new_stop
 
 if TYPE_CHECKING:
     from turnctl.ledger.acting import TurnEffect
+    from turnctl.ledger.spool import Kept, Spool
     from turnctl.ledger.store import Books, Store
     from turnctl.records.effects import Effect
     from turnctl.records.stops import Cause, Level, Outcome
@@ -86,6 +88,7 @@ class Attachment:
         self._has_left = False
         self._known: dict[str, EffectRecord] = {}
         self.owning = Owning(self)
+        self._spool: Spool | None = None
 
     @property
     def by(self) -> By:
@@ -290,7 +293,7 @@ class Attachment:
     def _depart(self) -> None:
         """Give back what is held, and tell how the turn ended, in one transaction."""
         account = None if self._is_private else turnrows.Account(self.turn)
-        by, taken = self.by, Taken()
+        by, taken, output = self.by, Taken(), closed(self._spool)
 
         def depart(books: Books) -> dict[str, EffectRecord]:
             self.owning.into(books, by, taken)
@@ -299,7 +302,7 @@ class Attachment:
             known = self._learn(books)
             if account is not None:
                 report = account.text(self._records(known))
-                turnrows.end(books, by, self.turn.turn_id, account.outcome, report=report)
+                turnrows.end(books, by, self.turn.turn_id, account.outcome, report=report, output=output)
             return known
 
         self._known = self.store.transact(depart)
@@ -329,6 +332,13 @@ class Attachment:
             log.warning("ledger.untold", turn=self.turn.turn_id, task=self.task_id, error=str(error))
             return error
         return None
+
+    # -- what it says -----------------------------------------------------------------------------------------------
+
+    def keep(self, name: str, of: str) -> Kept | None:
+        if self._spool is None and self._holds:
+            self._spool = spool_of(self.store, self.turn.turn_id)
+        return None if self._spool is None or self._has_left else self._spool.stream(f"{of}.{name}")
 
     # -- effects ----------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 from turnctl.errors import BadArgument, CancelledError
 from turnctl.processes.arguments import read_options
 from turnctl.processes.capture import Capture, Cut
+from turnctl.processes.recording import recorded
 from turnctl.processes.scoped import scoped
 from turnctl.processes.sizes import format_size
 from turnctl.processes.spec import Args, Spec
@@ -90,6 +91,7 @@ def run(
     here = scoped(holder)
     kept = [Capture(tap.max_output) if tap.keeps(spec, name) else None for name in STREAMS]
     sinks, its_tee = tap.make(spec, coding, kept)
+    sinks = recorded(holder, spec, sinks)
     supervision = Supervision(
         spec,
         here,

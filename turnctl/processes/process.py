@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 from turnctl.clock import parse_duration
 from turnctl.errors import TurnctlError
 from turnctl.processes.output import CHUNK, Source
+from turnctl.processes.recording import recorded
 from turnctl.processes.scoped import scoped, watching
 from turnctl.processes.spec import Spec
 from turnctl.processes.supervise import Supervision
@@ -45,7 +46,8 @@ class Process:
         #: the lines of each stream, None where it is not captured
         self.stdout = self._lines(tap) if tap.keeps(spec, "stdout") else None
         self.stderr = self._lines(tap) if tap.keeps(spec, "stderr") else None
-        (out, err), tee = tap.make(spec, coding, (self.stdout, self.stderr))
+        sinks, tee = tap.make(spec, coding, (self.stdout, self.stderr))
+        out, err = recorded(owner, spec, sinks)
         self._supervision = Supervision(
             spec,
             scoped(owner),

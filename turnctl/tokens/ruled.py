@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from turnctl.records.effects import EffectRecord
     from turnctl.tokens.turn import TurnCore
 
-__all__ = ["Ruling", "TaskLike", "begin_under", "ruling_of"]
+__all__ = ["Keeper", "Ruling", "TaskLike", "begin_under", "keeper_for", "ruling_of"]
 
 
 class TaskLike(Protocol):
@@ -32,6 +32,19 @@ class TaskLike(Protocol):
 
     @property
     def tenant(self) -> str: ...
+
+
+class Keeper(Protocol):
+    """Keeps what one stream of a turn says. One thread at a time; never raises."""
+
+    def write(self, data: bytes) -> None:
+        """Keep these bytes."""
+
+    def item(self, item: object) -> None:
+        """Keep what an item says."""
+
+    def finish(self) -> None:
+        """Nothing more will come."""
 
 
 class Ruling(Protocol):
@@ -61,6 +74,9 @@ class Ruling(Protocol):
     def lets_go(self, what: object, owner: str, contract: str) -> bool:
         """Let ``what`` go to another owner, if it is a task below this one; whether it is. Raises why it may not."""
 
+    def keep(self, name: str, of: str) -> Keeper | None:
+        """Who keeps that stream ``of`` something, in what outlives the process; None where nobody does."""
+
     def under(self, turn: TurnCore) -> Ruling | None:
         """The one for a turn that begins inside this one; None where it needs none."""
 
@@ -82,3 +98,9 @@ def begin_under(turn: TurnCore, outer: TurnCore | None) -> None:
         turn._ruling = outer._ruling.under(turn)
     if turn._ruling is not None:
         turn._ruling.begin()
+
+
+def keeper_for(turn: object, name: str, of: str) -> Keeper | None:
+    """Who keeps what a stream of ``turn`` says; nobody, where it works on no task that outlives it."""
+    ruling: Ruling | None = getattr(turn, "_ruling", None)
+    return None if ruling is None or not ruling.durable else ruling.keep(name, of)

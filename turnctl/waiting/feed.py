@@ -20,6 +20,7 @@ from turnctl.errors import CancelledError
 from turnctl.tokens.activities import Activity
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.frames import calls_the_body
+from turnctl.tokens.ruled import keeper_for
 from turnctl.waiting import abandoned, forks
 from turnctl.waiting.aborting import unbound_context
 from turnctl.waiting.sources import Source
@@ -47,6 +48,8 @@ class Feed:
         close: Callable[[], object] | None,
         name: str,
         ahead: int,
+        *,
+        is_ready: bool = False,
     ) -> None:
         self.turn = turn
         self.token = token
@@ -76,6 +79,7 @@ class Feed:
         self.in_next = False
         self.activity = Activity("stream", name) if turn is None else turn.activities.admit("stream", name, self)
         self.activity.received = self.received
+        self.keeper = None if is_ready else keeper_for(turn, "stream", name)
         try:
             looks_again = self.source.look(turn, token)
         except BaseException as error:  # the turn is over
@@ -111,7 +115,7 @@ class Feed:
         if self.closing:
             return
         received, items = self.received, self.items
-        append = received.append
+        append = received.append if self.keeper is None else self.take
         iterator: Any = None
         try:
             iterator = iter(self.source.enter())
@@ -125,6 +129,12 @@ class Feed:
                 self.is_exhausted = not self.closing  # after a close an end may be a cut
         finally:
             self.end_generator(iterator)
+
+    def take(self, item: object) -> None:
+        """Keep what came in what outlives this process, *then* here: what the loop was given was kept before."""
+        if self.keeper is not None:
+            self.keeper.item(item)
+        self.received.append(item)
 
     @property
     def is_elsewhere(self) -> bool:
@@ -164,6 +174,8 @@ class Feed:
         self.is_whole = self.is_exhausted and not (self.token is not None and self.token.cancelled)
         self.close_here()
         self._leave_source()
+        if self.keeper is not None:
+            self.keeper.finish()
         is_late = not self.activity.is_open
         self.finished = True  # *then* what the loop does, which does the two the other way round
         if is_late:

@@ -104,13 +104,13 @@ class Stream(Generic[T]):
     ) -> None:
         self._turn = turn
         self._token = None if turn is None else token_in(turn)
-        feed = self._feed = Feed(turn, self._token, source, close, name, ahead)
+        self._is_ready = type(source) in _READY
+        feed = self._feed = Feed(turn, self._token, source, close, name, ahead, is_ready=self._is_ready)
         self._activity = feed.activity
         self._source: object = source if ahead == 0 else None
         self._iterator: Iterator[T] | None = None
         self._abort: Registration | None = None
         self._has_close = close is not None
-        self._is_ready = type(source) in _READY
         self._is_over = False
         self._is_closed = False  # by ``close``: an end that is no fault
         self._busy = False
@@ -262,7 +262,7 @@ class Stream(Generic[T]):
             self._came_to_end(error)
             raise
         feed.in_next = False
-        feed.received.append(item)
+        feed.take(item)
         if self._feed.closing and (token is None or not token._due):
             self._leave(None)
             self._end(None)
