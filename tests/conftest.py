@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from turnctl.testing import LeakCheck
 #: Seconds between the timeout of a test and the end of a run that it could not interrupt.
 LAST_WORD_S = 30
 _STDERR = pytest.StashKey[int]()
+_STATE = pytest.StashKey[str]()
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -29,6 +32,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get("TURNCTL_TEST_PYTHON") and Path(turnctl.__file__).resolve().is_relative_to(CHECKOUT):
         raise pytest.UsageError(f"{turnctl.__file__} was imported: the checkout, not what is installed")
 
+    # what tests run is on record in nobody's home; a record costs each run some milliseconds, so only the tests of it
+    # have one, or all with TURNCTL_RUN_RECORD=yes
+    config.stash[_STATE] = tempfile.mkdtemp(prefix="turnctl-tests-")
+    os.environ["TURNCTL_STATE_DIR"] = config.stash[_STATE]
+    os.environ.setdefault("TURNCTL_RUN_RECORD", "no")
+
     # a shell that starts us in the background has these ignored, and every program of a test would inherit that
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -39,6 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     os.close(config.stash[_STDERR])
+    shutil.rmtree(config.stash[_STATE], ignore_errors=True)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

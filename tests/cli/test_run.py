@@ -127,11 +127,11 @@ def test_quiet_says_nothing_of_a_stop() -> None:
 
 
 def test_standard_streams_are_the_callers(tmp_path: Path) -> None:
-    """The command has the very descriptors 0 to 2 that turnctl was given, and nothing was read from the first."""
+    """Where nothing is kept the command has the very descriptors 0 to 2 that turnctl was given; stdin it always has."""
     (tmp_path / "in").write_text("one\ntwo\n")
     with open(tmp_path / "in") as stdin, open(tmp_path / "out", "w") as out, open(tmp_path / "err", "w") as err:
         look = "import os; [print(os.fstat(fd).st_ino) for fd in (0, 1, 2)]; print(input())"
-        argv = turnctl_argv("run", sys.executable, "-c", look)
+        argv = turnctl_argv("run", "--no-log", sys.executable, "-c", look)
         subprocess.run(argv, stdin=stdin, stdout=out, stderr=err, timeout=30, check=True)
         numbers = [str(os.fstat(file.fileno()).st_ino) for file in (stdin, out, err)]
 
@@ -418,7 +418,7 @@ def test_locale_of_the_command_is_the_callers(given: dict[str, str], seen: str |
         "items = open('/proc/self/environ').read().split(chr(0)); "
         "print([item for item in items if item and not item.startswith('TURNCTL_HELD_BY=')])"
     )
-    argv = turnctl_argv("run", sys.executable, "-I", "-S", "-c", show)
+    argv = turnctl_argv("run", "--no-record", sys.executable, "-I", "-S", "-c", show)
     done = subprocess.run(argv, env=given, capture_output=True, text=True, check=True, timeout=15)
     expected = [f"{name}={value}" for name, value in given.items()]
 

@@ -257,7 +257,6 @@ def test_captured_output_of_a_turn_is_kept(place: Path) -> None:
         turn.run(["sh", "-c", "echo both; echo in order >&2"], merge_stderr=True)
         with turn.popen(["echo", "handle"]) as process:
             lines = list(process)
-        row = ledger.store.read(lambda books: books.turn(turn.turn_id))
 
     assert (b"out\n", b"err\n", [b"handle\n"]) == (first.stdout, first.stderr, lines)
     assert {
@@ -281,7 +280,7 @@ def test_output_of_a_stopped_turn_is_on_record(place: Path) -> None:
         (row,) = ledger.report(task).turns
 
     assert {"sh.stdout": b"before\n"} == kept_of(place, turn.turn_id)
-    assert {"sh.stdout": {"bytes": 7}} == json.loads(row.output or "")
+    assert {"kept": {"sh.stdout": {"bytes": 7}}} == json.loads(row.output or "")
 
 
 @pytest.mark.parametrize("ahead", [0, 256])

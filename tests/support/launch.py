@@ -16,6 +16,7 @@ from turnctl.cli.main import _ending_of
 
 ROOT = str(Path(turnctl.__file__).resolve().parent.parent)
 BOUND = 15.0
+_KEPT = ("TURNCTL_STATE_DIR", "TURNCTL_RUN_RECORD")
 
 
 def turnctl_argv(*args: str, before: str = "pass") -> list[str]:
@@ -25,8 +26,8 @@ def turnctl_argv(*args: str, before: str = "pass") -> list[str]:
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """The environment without what would change how turnctl or Python work."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TURNCTL", "PYTHON", "COLUMNS"))}
+    """The environment without what would change how turnctl or Python work, but for where records go, if anywhere."""
+    kept = {k: v for k, v in os.environ.items() if k in _KEPT or not k.startswith(("TURNCTL", "PYTHON", "COLUMNS"))}
     return kept | more
 
 

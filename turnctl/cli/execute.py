@@ -12,7 +12,9 @@ from turnctl.cli import summary
 from turnctl.cli.environment import undo_coercion
 from turnctl.cli.members import members, warden_of
 from turnctl.cli.presses import Presses
+from turnctl.cli.record import NO_RECORD, Record, Wanted
 from turnctl.cli.status import Ending, ExitStatus, decide
+from turnctl.cli.streams import BOTH, read_outputs
 from turnctl.cli.talk import complain, names, say
 from turnctl.clock import format_duration, parse_duration
 from turnctl.processes.containment import Choice
@@ -25,6 +27,7 @@ from turnctl.processes.terminal import Terminal
 from turnctl.records.process import Completed, ProcessOutcome, pid_words
 from turnctl.records.stops import StopRecord
 from turnctl.records.words import who
+from turnctl.tokens.ruled import keeper_for
 from turnctl.turns import Turn
 
 if TYPE_CHECKING:
@@ -56,6 +59,7 @@ class Plan(NamedTuple):
     #: more of what ``turn.run`` takes
     options: dict[str, Any]
     tty: str = "inherit"
+    record: Wanted = NO_RECORD
 
 
 #: what a command has to be started, beyond its timeout
@@ -78,7 +82,11 @@ class Execution:
         #: counts from the moment when the command runs
         self._timeout_s = parse_duration(plan.timeout, what="--timeout", none=True)
         start_s = None if self._timeout_s is None else self._timeout_s + START_S
-        self._turn = Turn(timeout=start_s, grace=plan.grace, inherit=False)
+        watches = plan.max_output is not None or plan.idle_timeout is not None
+        self._watches = watches
+        self._outputs = read_outputs(keeps=plan.record.keeps, watches=watches, tty=plan.tty)
+        self._record = Record(plan.record, plan.argv, plan.folder, self._outputs)
+        self._turn = Turn(timeout=start_s, grace=plan.grace, inherit=False, task=self._record.task)
         self._foreground: Foreground | Window | None = None
         self._relay: Relay | None = None
         self._leader: int | None = None
@@ -89,8 +97,15 @@ class Execution:
     def run(self) -> Ending:
         """Run the command to its end, and everything that it started; says on stderr what a person has to know.
 
-        Blocks until then. Raises ``NotStarted`` where the command could not be started.
+        Blocks until then. Raises ``NotStarted`` where the command could not be started, ``NotRecorded`` where it has no
+        record, which was required.
         """
+        try:
+            return self._run()
+        finally:
+            self._record.close()
+
+    def _run(self) -> Ending:
         undo_coercion()
         if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or the status would be lost
@@ -106,8 +121,9 @@ class Execution:
         with Presses(self._turn, self._leave, quiet=self._plan.quiet):
             is_restored = False
             try:
-                with self._turn:
+                with self._record.required(), self._turn:
                     self._turn.on_cancel(self._tell_of_stop)
+                    self._record.begun()
                     self._tell_of_leftovers(self._run_command())
                 is_restored = self._died_of_itself()
             finally:
@@ -140,13 +156,16 @@ class Execution:
                 started(pid)
 
         options = {**plan.options, **options, "on_start": on_start}
-        limit = parse_size(plan.max_output, what="--max-output")
-        idle_s = parse_duration(plan.idle_timeout, what="--idle-timeout", none=True)
-        if limit is not None or idle_s is not None:
+        if self._record.is_kept:
+            options["env_extra"] = self._record.environment() | options.get("env_extra", {})
+        if self._watches or (self._outputs.through and self._record.is_kept):
             from turnctl.cli.relay import Relay
 
-            self._relay = Relay(limit)
-            options |= {"tee": self._relay, "idle_timeout": idle_s}
+            self._relay = Relay(self._outputs, parse_size(plan.max_output, what="--max-output"))
+            idle_s = parse_duration(plan.idle_timeout, what="--idle-timeout", none=True)
+            options |= {"tee": self._relay, "idle_timeout": idle_s, "merge_stderr": self._outputs.is_joint}
+        if plan.tty == "new" and self._foreground is not None:
+            self._foreground.kept = keeper_for(self._turn, BOTH, "")  # type: ignore[union-attr]
         try:
             return self._turn.run(
                 plan.argv,
@@ -230,6 +249,7 @@ class Execution:
         ending = decide(report, keys=() if self._foreground is None else self._foreground.keys)
         process = report.processes[-1] if report.processes else None
         self._write_summary(ending)
+        self._record.account()
         if process is not None and self._relay is not None:
             for line in self._relay.said(process):
                 say(line)  # also where all is to be quiet: nothing is lost in silence
@@ -293,6 +313,7 @@ class Execution:
         try:
             alive = self._members()
             self._write_summary(Ending(ExitStatus.UNRESOLVED), alive)
+            self._record.leave([f"process {pid} ({name})" for name, pid in alive])
             self._say(f"stopped waiting; still there: {names(alive) or 'nothing that could be found'}")
             self._give_terminal_back(restore=True)
         finally:

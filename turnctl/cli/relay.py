@@ -1,7 +1,7 @@
 """The command's output on its way through turnctl, for the options that have to see it.
 
-Without them the command has the very stdout and stderr that turnctl was given. With one of them each of the two is a
-pipe, read here and written on in order, on a thread of its own:
+Without them, and without a record, the command has the very stdout and stderr that turnctl was given. Else each of the
+two, as ``streams`` has it, is a pipe, read here and written on in order, on a thread of its own:
 
 - A reader that is slow holds the command up, as it would without turnctl; silence of that time does not count.
 - A reader that is gone is passed on: the command's next write gets SIGPIPE, as it would without turnctl.
@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 
+from turnctl.cli.streams import Outputs
 from turnctl.processes.sizes import format_size
 from turnctl.processes.targets import Limited, Target, ToDescriptor
 from turnctl.processes.tee import Tee
@@ -29,12 +29,13 @@ _WAITING = 256 * 1024
 class Relay(Tee):
     """Made for one command. Raises ``OSError`` where there is no stream to write to."""
 
-    def __init__(self, max_output: int | None) -> None:
+    def __init__(self, outputs: Outputs, max_output: int | None) -> None:
         targets: dict[str, Target] = {}
-        for fd, name in ((1, "stdout"), (2, "stderr")):
-            if getattr(sys, f"__{name}__") is not None:  # else the number may by now be another file's
-                target: Target = ToDescriptor(name, fd, passes_end_on=True)
-                targets[name] = target if max_output is None else Limited(target, max_output)
+        for name, fd in outputs.through.items():
+            if outputs.is_joint and name == "stderr":
+                continue  # it comes with the other
+            target: Target = ToDescriptor(name, fd, passes_end_on=True)
+            targets[name] = target if max_output is None else Limited(target, max_output)
         if not targets:
             raise OSError(errno.EBADF, "stdout and stderr are closed, so that there is no output to watch or limit")
         super().__init__(targets, backpressure=True, limit=_WAITING, patience_s=None)

@@ -13,6 +13,7 @@ from turnctl.cli.faults import tell_of_fault
 from turnctl.cli.folder import current
 from turnctl.cli.hygiene import chosen, hygiene_options
 from turnctl.cli.options import Duration, Folder, Leftovers, NewFile, Signal, Size
+from turnctl.cli.record import NotRecorded, record_options, wanted
 from turnctl.cli.status import Ending, ExitStatus
 from turnctl.cli.summary import remove as remove_summary
 from turnctl.cli.talk import complain
@@ -168,6 +169,7 @@ _HELP = """
     help="Its terminal: ours, a new one in between, or none at all.",
 )
 @hygiene_options
+@record_options
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND [ARG]...")
 def run(
@@ -183,6 +185,11 @@ def run(
     summary: str | None,
     tty: str,
     quiet: bool,
+    record: str,
+    no_record: bool,
+    log: bool,
+    log_max: str,
+    state_dir: str | None,
     **given: Any,
 ) -> Ending:
     if not command:
@@ -190,6 +197,7 @@ def run(
     if not command[0]:
         raise click.UsageError("the command is an empty word; is a variable in it not set?")
     options = chosen(**given)
+    asked = wanted(record, no_record, log, log_max, state_dir)
     if tty == "new" and (max_output is not None or idle_timeout is not None):
         raise click.UsageError("--tty new shows all output as it comes; leave out --max-output and --idle-timeout")
     if summary is not None:
@@ -201,23 +209,27 @@ def run(
     # not before it is certain that something will be run: this loads everything
     from turnctl.cli.execute import Execution, NotStarted, Plan
 
-    execution = Execution(
-        Plan(
-            argv=command,
-            timeout=timeout,
-            grace=grace,
-            stop_signal=stop_signal,
-            folder=folder,
-            containment=containment,
-            max_output=max_output,
-            idle_timeout=idle_timeout,
-            leftovers=leftovers,
-            summary=summary,
-            quiet=quiet,
-            options=options,
-            tty=tty,
+    try:
+        execution = Execution(
+            Plan(
+                argv=command,
+                timeout=timeout,
+                grace=grace,
+                stop_signal=stop_signal,
+                folder=folder,
+                containment=containment,
+                max_output=max_output,
+                idle_timeout=idle_timeout,
+                leftovers=leftovers,
+                summary=summary,
+                quiet=quiet,
+                options=options,
+                tty=tty,
+                record=asked,
+            )
         )
-    )
+    except NotRecorded as refused:
+        return _not_recorded(refused)
     try:
         return execution.run()
     except NotStarted as refused:
@@ -226,11 +238,11 @@ def run(
         ending = Ending(status)
         execution.write_not_started(ending, message)
         return ending
+    except NotRecorded as refused:
+        return _not_recorded(refused)
     except ContainmentUnavailable as refused:
-        asked = (
-            f"as --containment {containment} asks for" if refused.wanted == containment else f"with {refused.wanted}"
-        )
-        message = f"could not run {command[0]} {asked}: {refused.missing}"
+        how = f"as --containment {containment} asks for" if refused.wanted == containment else f"with {refused.wanted}"
+        message = f"could not run {command[0]} {how}: {refused.missing}"
         complain(message, refused.remedy)
         ending = Ending(ExitStatus.FAILED)
         execution.write_not_started(ending, message)
@@ -247,6 +259,12 @@ def run(
         else:
             tell_of_fault(error)
         return Ending(ExitStatus.BUG if execution.is_started else ExitStatus.FAILED)
+
+
+def _not_recorded(refused: NotRecorded) -> Ending:
+    message = f"nothing was run, since there can be no record of it: {refused}"
+    complain(message, "without --record required it runs all the same")
+    return Ending(ExitStatus.FAILED)
 
 
 def _not_started(error: OSError, command: tuple[str, ...], folder: str | None) -> tuple[ExitStatus, str, str]:

@@ -34,6 +34,7 @@ from turnctl.processes.pty import Pty
 from turnctl.processes.sentinel import reaction
 from turnctl.processes.terminal import Terminal
 from turnctl.processes.ttys import NewTty, size_of_ours
+from turnctl.tokens.ruled import Keeper
 
 __all__ = ["Window"]
 
@@ -66,6 +67,8 @@ class Window:
         self._pressed: list[float] = []
         self._thread = threading.Thread(target=self._move, name="turnctl-relay", daemon=True)
         self._before: dict[int, Any] = {}
+        #: who keeps what the command writes, where somebody does
+        self.kept: Keeper | None = None
 
     def options(self) -> dict[str, Any]:
         """What ``turn.run`` has to know of this. In the background of a shell it stops our job until it is in front."""
@@ -212,6 +215,8 @@ class Window:
             return True
         except OSError:
             return False  # nobody holds the other end
+        if self.kept is not None:
+            self.kept.write(data)
         while data:
             try:
                 data = data[os.write(1, data) :]

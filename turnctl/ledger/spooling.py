@@ -29,4 +29,4 @@ def closed(spool: Spool | None) -> str | None:
         return None
     spool.close()
     account = spool.account()
-    return json.dumps(account) if account else None
+    return json.dumps({"kept": account}) if account else None

@@ -67,10 +67,11 @@ class Doorbell:
         with self._lock:
             if self._closed:
                 raise StoreClosed(f"the ledger {self._path} was closed; open it again", path=self._path)
-            self._watchers[key] = (inc, fn)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="turnctl-ledger-bell", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="turnctl-ledger-bell", daemon=True)
+                thread.start()  # raises where there is none to be had
+                self._thread = thread
+            self._watchers[key] = (inc, fn)
         if not self._ready.wait(_READY_S) or self._failed is not None:
             self._watchers.pop(key, None)
             raise self._failed or StoreError(f"the bell of {self._path} cannot be heard", path=self._path)
