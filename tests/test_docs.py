@@ -62,7 +62,7 @@ def test_examples_of_the_ledger_page_run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Each block of code on the page runs as it stands, one after the other, with a receiver that is played."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("TURNCTL_STATE_DIR", str(tmp_path / "turnctl"))
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/ledger.md").read_text(encoding="utf-8"), re.DOTALL)
     journal: dict[str, str] = {}
 

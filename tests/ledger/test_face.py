@@ -23,6 +23,7 @@ def kinds(ledger: turnctl.Ledger, task: turnctl.LedgerTask) -> list[str]:
 
 def test_default_ledger_is_the_users_own(monkeypatch: pytest.MonkeyPatch, quick: Path) -> None:
     """Without a name it is in the user's state directory, made on first use, for the user alone."""
+    monkeypatch.delenv("TURNCTL_STATE_DIR")
     monkeypatch.setenv("XDG_STATE_HOME", str(quick))
     with turnctl.open_ledger() as ledger:
         ledger.submit("acme", "job")
@@ -47,6 +48,7 @@ def test_state_directory_can_be_named(monkeypatch: pytest.MonkeyPatch, quick: Pa
 @pytest.mark.parametrize("given", ["", "relative/state"])
 def test_useless_state_home_is_not_used(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     """An empty or relative XDG_STATE_HOME counts as none."""
+    monkeypatch.delenv("TURNCTL_STATE_DIR")
     monkeypatch.setenv("XDG_STATE_HOME", given)
 
     assert Path.home() / ".local" / "state" / "turnctl" / "ledger.sqlite3" == default_path()

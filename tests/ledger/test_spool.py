@@ -19,6 +19,7 @@ from stores import ROOT, kill, line, program
 
 import turnctl
 from turnctl.ledger import spool
+from turnctl.ledger.purging import purge
 from turnctl.ledger.spool import Spool, read, remove
 
 
@@ -336,3 +337,17 @@ def test_list_is_not_kept(place: Path) -> None:
         turn.run(["echo", "x"])
 
     assert not (place.parent / "turns").exists()
+
+
+def test_purge_takes_the_output_along(place: Path) -> None:
+    """What a purged turn printed goes with it, and nothing of a turn that stays."""
+    with turnctl.open_ledger(str(place)) as ledger:
+        with turnctl.turn(turn_id="old", task=ledger.submit("acme", "old")) as turn:
+            turn.run(["echo", "x"])
+        with turnctl.turn(turn_id="new", task=ledger.submit("acme", "new")) as turn:
+            turn.run(["echo", "x"])
+            before = os.listdir(place.parent / "turns")
+            purge(ledger.store, older_than_s=0, tombstones_s=60, dry_run=False, include_detached=False)
+
+    assert ["new", "old"] == sorted(before)
+    assert ["new"] == os.listdir(place.parent / "turns")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from turnctl.clock import wall
 from turnctl.ledger.graves import Pin, known, pinned
+from turnctl.ledger.spooling import forget, with_output
 from turnctl.records.retention import Purged
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class _Purge:
     # -- burying --------------------------------------------------------------------------------------------------
 
     def _bury(self, incs: list[str]) -> None:
+        turns = with_output(self.store, incs)
         while incs:
             done = self.store.transact(lambda books, incs=incs: self._piece(books, incs), point="purge")  # type: ignore[misc]
             self.count += done.buried
@@ -110,6 +112,7 @@ class _Purge:
             incs = incs[done.seen :]
             if done.unfinished is not None:
                 self._clear(done.unfinished)
+        forget(self.store, turns)
 
     def _piece(self, books: Books, incs: list[str]) -> _Done:
         """Bury as many of these as one transaction should (U1)."""
