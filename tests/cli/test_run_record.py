@@ -215,6 +215,7 @@ def test_killed_turnctl_leaves_a_lost_turn(state: Path, tmp_path: Path) -> None:
     gate.wait()
     assert process.stdout is not None
     assert "printed\n" == process.stdout.readline()
+    assert until(lambda: "activity.identified" in kinds(state))
     kill(process)
     gate.close()
     (report,) = reports(state)
@@ -229,6 +230,9 @@ def test_killed_turnctl_leaves_a_lost_turn(state: Path, tmp_path: Path) -> None:
         ledger.reconcile({})  # notes the death, and opens nothing
         again = ledger.report(report.task.inc)
         assert ("lost", "idle", turn.lost) == (again.state, again.task.execution, again.turns[0].lost)
+        assert ["command"] == [one.ref for one in again.activities if one.stopped]
+        assert ledger.cancel(again.task.inc, by="alice", tenant=TENANT)
+        assert "cancelled, settled" == ledger.report(again.task.inc).state
     assert verify(state / "ledger.sqlite3")
 
 

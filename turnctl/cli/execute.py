@@ -151,6 +151,7 @@ class Execution:
             if self._timeout_s is not None:
                 self._turn.set_timeout(self._timeout_s)
             self._warden = warden_of(pid)
+            self._record.started(pid)
             self._say_the_rest()
             if started is not None:
                 started(pid)

@@ -144,6 +144,11 @@ class Record:
         folder = os.path.dirname(self.task.store.path)  # type: ignore[union-attr]
         return {"TURNCTL_TURN_ID": self._recorded.task_id, "TURNCTL_STATE_DIR": folder}
 
+    def started(self, pid: int) -> None:
+        """The command has that number."""
+        if self._recorded is not None:
+            self._recorded.started(pid)
+
     def account(self) -> None:
         """The turn is over: say what is missing in its record."""
         recorded = self._recorded

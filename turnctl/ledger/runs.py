@@ -1,7 +1,8 @@
 """One command as a turn of its own on record, for the command line: two small transactions, and never in its way.
 
 The task is the turn's own: it is submitted, leased and recorded with the process that is about to start in one
-transaction, and ended in one. Its tenant is ``TENANT``, which no host has by accident; its id is that of the turn.
+transaction, and ended in one. A third, beside, has the number of a process that is still there after a moment. Its
+tenant is ``TENANT``, which no host has by accident; its id is that of the turn.
 
 Invariants
   R1  Before the command may start its turn is on record; where that cannot be, nothing is, and why is in ``trouble``,
@@ -25,10 +26,11 @@ from typing import TYPE_CHECKING, Any
 from turnctl import log
 from turnctl.ledger import dealings, turnrows
 from turnctl.ledger.attachment import Attachment, error_of
-from turnctl.ledger.identity import this_process
+from turnctl.ledger.identity import identity_of, this_process
 from turnctl.ledger.names import new_id
+from turnctl.ledger.owned import Seen, Step, keep
 from turnctl.ledger.spooling import spool_of
-from turnctl.records.changes import Refusal
+from turnctl.records.changes import Refusal, evolve
 from turnctl.records.tasks import OwnedActivity
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ TENANT = "turnctl-run"
 PROCESS = "command"
 _TELL_S = 6.0
 _LEAVE_S = 0.5
+#: how long a process is there before it gets its number: most are through by then
+_SETTLE_S = 0.05
 
 
 class Run:
@@ -82,6 +86,8 @@ class Recorded(Attachment):
         #: what went wrong, the first of it
         self.trouble: Exception | None = None
         self._teller: threading.Thread | None = None
+        self._steps: list[Step] = []
+        self._identifying: threading.Timer | None = None
         if run.output is not None:
             self._spool = spool_of(run.store, turn.turn_id, run.limit)
 
@@ -116,8 +122,8 @@ class Recorded(Attachment):
             _sure(dealings.submit(books, by, self.inc, TENANT, self.turn.turn_id))
             lease = _sure(dealings.take_lease(books, by, self.inc, holder))
             _sure(turnrows.begin(books, by, row, self.inc, lease.gen))
-            process = OwnedActivity(self.inc, PROCESS, "process", name, lease.gen)
-            _sure(dealings.own(books, by, process, lease.gen))
+            process = OwnedActivity(self.inc, PROCESS, "process", name, lease.gen, begun_at=by.at)
+            self._steps = [Step("registered", _sure(dealings.own(books, by, process, lease.gen)))]
             gen: int = lease.gen
             return gen
 
@@ -132,7 +138,7 @@ class Recorded(Attachment):
             self._quietly(lambda: self.store.transact(lambda books: self._never_began(books, self.by)))
 
     def _never_began(self, books: Books, by: By) -> None:
-        dealings.stopped(books, by, self.inc, PROCESS, detail="never started")
+        self._observed(books, by, Step("stopped", evolve(self._process, stopped=True, detail="never started")))
         dealings.complete(books, by, self.inc, self.gen, "failed")
         turnrows.end(books, by, self.turn.turn_id, "failed")
 
@@ -143,8 +149,35 @@ class Recorded(Attachment):
             return None
         return self._spool.stream(name)
 
+    @property
+    def _process(self) -> OwnedActivity:
+        return self._steps[-1].row
+
+    def _observed(self, books: Books, by: By, *steps: Step) -> None:
+        """Put on record what is known of the process up to now, and this."""
+        keep(books, by, self.inc, self.gen, [Seen(PROCESS, (*self._steps, *steps))])
+
+    def started(self, pid: int) -> None:
+        """The process has that number. It is put on record if it is still there in a moment, so that its end can be
+        proven where nobody told of it; one that is through by then costs nothing."""
+        holder = identity_of(pid) if self._holds else None
+        if holder is None:
+            return
+        self._steps.append(Step("identified", evolve(self._process, process=holder)))
+        timer = threading.Timer(_SETTLE_S, lambda: self._quietly(self._identify))
+        timer.daemon = True
+        try:
+            timer.start()
+        except RuntimeError:  # no thread to be had
+            return
+        self._identifying = timer
+
+    def _identify(self) -> None:
+        by = self.by
+        self.store.transact(lambda books: self._observed(books, by), point="run_identify")
+
     def _tell_aside(self) -> None:
-        teller = threading.Thread(target=lambda: self._quietly(self._tell), name="turnctl-record", daemon=True)
+        teller = threading.Thread(target=lambda: self._quietly(self.tell), name="turnctl-record", daemon=True)
         try:
             teller.start()
         except RuntimeError:  # no thread to be had: it is told at the end
@@ -159,8 +192,11 @@ class Recorded(Attachment):
     def leaving(self) -> BaseException | None:
         if not self._has_left:
             self._stop_listening()
-            if self._teller is not None:
-                self._teller.join(_TELL_S)
+            if self._identifying is not None:
+                self._identifying.cancel()
+            for one in (self._identifying, self._teller):
+                if one is not None:
+                    one.join(_TELL_S)
             if self._holds:
                 self._quietly(self._finish)
             if self._spool is not None:
@@ -170,7 +206,7 @@ class Recorded(Attachment):
 
     def _finish(self) -> None:
         if self.turn.token.outcome == "cancelled" and self.cr is None:
-            self._tell()
+            self.tell()
         if not self._end():
             self._overrule()  # the store had accepted a cancellation that was not heard of here
             self._end()
@@ -202,10 +238,13 @@ class Recorded(Attachment):
         return is_told
 
     def _tell_of_process(self, books: Books, by: By, alive: Sequence[str]) -> None:
+        row, steps = self._process, []
         if self.turn.token.cancelled:
-            dealings.signalled(books, by, self.inc, PROCESS, "stop", "signal_queued")
+            row = evolve(row, signal="stop", signalled_at=by.at, evidence="signal_queued")
+            steps.append(Step("signalled", row))
         if not alive:
-            dealings.stopped(books, by, self.inc, PROCESS)
+            steps.append(Step("stopped", evolve(row, stopped=True, ended_at=by.at, evidence="handler_stopped")))
+        self._observed(books, by, *steps)
 
     def _output(self) -> str | None:
         if self._spool is None:
