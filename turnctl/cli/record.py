@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from turnctl.cli.folder import current
-from turnctl.cli.options import Size, state_dir_option
+from turnctl.cli.options import Size
 from turnctl.cli.talk import say
 from turnctl.processes.sizes import format_size, parse_size
 
@@ -77,7 +77,13 @@ _OPTIONS = (
         show_envvar=True,
         help="Of each stream keep so much: the first half of it, and the end.",
     ),
-    state_dir_option,
+    click.option(
+        "--state-dir",
+        metavar="DIR",
+        envvar="TURNCTL_STATE_DIR",
+        show_envvar=True,
+        help="Where turnctl keeps what it remembers. Default: turnctl in the user's state directory.",
+    ),
 )
 
 
