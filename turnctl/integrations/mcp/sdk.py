@@ -6,6 +6,7 @@ of streams of messages, a session over them, and messages that are made from pla
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
@@ -27,6 +28,7 @@ __all__ = [
     "shielded",
     "stdio_streams",
     "tool_error",
+    "unsendable",
 ]
 
 
@@ -52,7 +54,11 @@ def stdio_streams(
     """A server that is started as a subprocess."""
     stdio = _load("client.stdio")
     parameters = stdio.StdioServerParameters(
-        command=argv[0], args=argv[1:], env=None if env is None else dict(env), cwd=cwd
+        command=argv[0],
+        args=argv[1:],
+        env=None if env is None else dict(env),
+        cwd=cwd,
+        encoding_error_handler="replace",  # a byte that is no UTF-8 is to spoil its line, and not the connection
     )
     opened: AbstractAsyncContextManager[tuple[Any, ...]] = (
         stdio.stdio_client(parameters) if errlog is None else stdio.stdio_client(parameters, errlog=errlog)
@@ -69,7 +75,7 @@ def http_streams(
     if not hasattr(module, "streamable_http_client"):  # before 1.24
 
         def factory(**options: Any) -> Any:
-            client = _load("shared._httpx_utils").create_mcp_http_client(**options)
+            client = _http_client(**options)
             watch(client)
             return client
 
@@ -77,6 +83,20 @@ def http_streams(
         opened = module.streamablehttp_client(url, headers=kept, httpx_client_factory=factory)
         return opened
     return _Opened(module, url, headers, watch)
+
+
+def _http_client(**options: Any) -> Any:
+    """The SDK's HTTP client without a limit of connections: each call under way has one, and a stop needs one more."""
+    usual = _load("shared._httpx_utils").create_mcp_http_client(**options)
+    kind = type(usual)
+    limits = import_module(kind.__module__.partition(".")[0]).Limits(max_connections=None, max_keepalive_connections=20)
+    return kind(
+        headers=usual.headers,
+        timeout=usual.timeout,
+        auth=usual.auth,
+        follow_redirects=usual.follow_redirects,
+        limits=limits,
+    )
 
 
 class _Opened:
@@ -93,8 +113,7 @@ class _Opened:
         self._streams: Any = None
 
     async def __aenter__(self) -> tuple[Any, ...]:
-        make_client = _load("shared._httpx_utils").create_mcp_http_client
-        self._client = make_client(headers=None if self._headers is None else dict(self._headers))
+        self._client = _http_client(headers=None if self._headers is None else dict(self._headers))
         self._watch(self._client)
         try:
             self._streams = self._module.streamable_http_client(self._url, http_client=self._client)
@@ -140,6 +159,15 @@ def plain(message: Any) -> dict[str, Any]:
     """A message as plain values."""
     found: dict[str, Any] = message.model_dump(by_alias=True, mode="json", exclude_unset=True)
     return found
+
+
+def unsendable(message: Any) -> Exception | None:
+    """Why a transport could not write ``message``, which would end it; None if it can."""
+    try:
+        json.dumps(plain(message), ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        return error
+    return None
 
 
 def make(message: dict[str, Any], headers: Mapping[str, str] | None = None) -> Any:

@@ -15,6 +15,8 @@ Invariants
   G5  When the connection ends, every flight is settled.
   G6  The transport is opened and closed in a task of its own. A cancellation of who uses it never strikes it while it
       ends a server: what shields it there is anyio's, and does not hold off a ``task.cancel()``.
+  G7  A message that JSON has no words for is its sender's error. It never comes to the transport, which it would end
+      for all who use it.
 
 May block the loop: nothing. Not promised: that a signal which the transport does not take is written; then the evidence
 says so.
@@ -30,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from turnctl import points
 from turnctl.clock import wall
+from turnctl.errors import BadArgument
 from turnctl.integrations.mcp import sdk
 from turnctl.integrations.mcp.carrier import Carrier
 from turnctl.integrations.mcp.flights import Flight, reason_of
@@ -60,6 +63,7 @@ __all__ = ["CLOSED", "Wire"]
 CLOSED = "the connection was closed"  # why it is lost, where it was not lost
 
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+_INTERNAL = -32603
 _CANCELLED_S = 0.2  # in which a task of a stopped turn is cancelled by whoever runs it
 _FLUSH_S = 1.0  # what signals have to go out when the connection is closed
 
@@ -174,7 +178,18 @@ class Wire:
         elif method == CANCELLED:
             await self._cancel_by_session(getattr(message, "params", None) or {})
         else:
+            failure = sdk.unsendable(message)
+            if failure is not None:
+                item = self._instead(message, failure)
             await self._out.send(item)
+
+    def _instead(self, message: Any, failure: Exception) -> Any:
+        """What is sent for a response that no transport can write (G7); a notification is its sender's to mend."""
+        request_id = getattr(message, "id", None)
+        if request_id is None:
+            raise _unsendable(message, failure)
+        error = {"code": _INTERNAL, "message": f"the response is nothing that JSON has: {failure}"}
+        return sdk.make({"jsonrpc": "2.0", "id": request_id, "error": error})
 
     async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """The result of a request that the session does not know of, as it was on the wire.
@@ -209,6 +224,9 @@ class Wire:
             # cleans up would break what is shielded from one, such as the end of a server
             await asyncio.sleep(_CANCELLED_S)
             raise token._raised()
+        failure = sdk.unsendable(message)
+        if failure is not None:
+            raise _unsendable(message, failure)
         flight = self._begin(item, message)
         writing = self._spawn(self._write(flight, item))
         await asyncio.shield(writing)  # who is cancelled meanwhile leaves a request behind that is whole
@@ -344,3 +362,10 @@ class Wire:
                 raise
             if isinstance(item, Exception) or self.traffic.passes(sdk.payload(item)):
                 return item
+
+
+def _unsendable(message: Any, failure: Exception) -> BadArgument:
+    return BadArgument(
+        f"{message.method} was not sent, since it has what JSON has no words for ({failure}); give it plain values, "
+        "and text that is Unicode"
+    )
