@@ -10,8 +10,19 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent))
 
+import stage as stages
+from nursery import Nursery
 from oracle import wrong
-from stage import Stage
+from stage import ROOT, Stage
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nursery() -> Iterator[None]:
+    """Where the processes of all recipes are forked from."""
+    stages.nursery = Nursery(ROOT)
+    yield
+    stages.nursery.close()
+    stages.nursery = None
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
+from nursery import Nursery
+
 import turnctl
 
 __all__ = ["BOUND_S", "Player", "Receiver", "Stage"]
@@ -26,18 +28,28 @@ __all__ = ["BOUND_S", "Player", "Receiver", "Stage"]
 BOUND_S = 30.0
 HERE = Path(__file__).resolve().parent
 ROOT = Path(turnctl.__file__).resolve().parent.parent
-_ACTOR = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(HERE)!r}]; import actor; actor.main()"
+#: where processes are forked from; without one each is started, which takes longer and is the same otherwise
+nursery: Nursery | None = None
 
 
 class Process:
     """A process that says lines and is told lines."""
 
+    #: the module of this folder whose ``main`` it runs, where it is one
+    module = ""
+
     def __init__(self, argv: list[str], *, pass_fds: tuple[int, ...] = (), **env: str) -> None:
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(
-            argv, stdin=pipe, stdout=pipe, pass_fds=pass_fds, env={**os.environ, **env}, bufsize=0
-        )
+        self.process: Any = self._started(argv, pass_fds, env)
         self._kept = b""
+
+    def _started(self, argv: list[str], keep: tuple[int, ...], env: dict[str, str]) -> Any:
+        if self.module and nursery is not None:
+            return nursery.start(self.module, argv, env, keep)
+        if self.module:
+            code = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(HERE)!r}]; import {self.module} as it; it.main()"
+            argv = [sys.executable, "-c", code, *argv]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(argv, stdin=pipe, stdout=pipe, pass_fds=keep, env={**os.environ, **env}, bufsize=0)
 
     @property
     def pid(self) -> int:
@@ -93,8 +105,10 @@ class Process:
 class Receiver(Process):
     """The receiver: its modes, and what it has written down."""
 
+    module = "receiver"
+
     def __init__(self, folder: Path) -> None:
-        super().__init__([sys.executable, "-I", "-S", str(HERE / "receiver.py"), str(folder)])
+        super().__init__([str(folder)])
         self.folder = folder
         self._said: deque[str] = deque()
         self.port = int(self.line())
@@ -125,6 +139,8 @@ class Receiver(Process):
 class Player(Process):
     """An actor (``actor.py``): a worker, a canceller, a reconciler."""
 
+    module = "actor"
+
     def __init__(
         self, url: str, port: int, folder: Path, *, credential: str = "write", failpoints: str = "", peer: int = -1
     ) -> None:
@@ -133,7 +149,7 @@ class Player(Process):
             os.mkfifo(folder / name)
         self._reached = os.open(folder / "reached", os.O_RDONLY | os.O_NONBLOCK)
         env = {"TURNCTL_LEDGER_FAILPOINT": failpoints, "TURNCTL_LEDGER_FIFOS": str(folder)}
-        argv = [sys.executable, "-c", _ACTOR, url, str(port), credential, str(peer)]
+        argv = [url, str(port), credential, str(peer)]
         super().__init__(argv, pass_fds=(peer,) if peer >= 0 else (), **env)
         self._has_begun = False
 

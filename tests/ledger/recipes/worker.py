@@ -113,7 +113,8 @@ def child(me: Actor, of: Worker, turn: Any, *, task_id: str, pid_file: str | Non
     """Register a child, and start a process for it, which takes it up at once; its incarnation."""
     made = me.ledger.submit("acme", task_id, parent=turn)
     if spawn:
-        argv = [*sys.orig_argv[: sys.orig_argv.index("-c") + 2], *sys.argv[1:4], "-1"]
+        argv = [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; import actor; actor.main()"]
+        argv += [*sys.argv[1:4], "-1"]
         env = {key: text for key, text in os.environ.items() if key != "TURNCTL_LEDGER_FAILPOINT"}
         pipe = subprocess.PIPE
         process = of.below[task_id] = subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True, env=env)
