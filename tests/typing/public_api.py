@@ -217,6 +217,7 @@ def commands() -> int | None:
     with turnctl.turn() as turn, turnctl.turn() as other, turn.scope(process, spare=[7]) as scope:
         assert_type(turn.adopt(7).release(), bool)
         assert_type(turn.detach(process, owner=other), None)
+        assert_type(turn.detach(process, owner="nightly", contract="runs on"), None)
         assert_type(scope.end(), ProcessOutcome)
     return done.returncode
 
