@@ -34,7 +34,7 @@ class World:
             return "cancelled_settled"
         mine = [one for (owner, _), one in self.things.items() if owner == inc and not one["stopped"]]
         unseen = task["doing"] == "active" and task["live"] and not task["seen"]
-        if unseen or any(not one["signalled"] for one in mine):
+        if unseen or (task["doing"] != "unproven" and any(not one["signalled"] for one in mine)):
             return "cancel_requested"
         below = [self.state(one) for one in self.answers_for(inc)]
         over = ("completed", "failed", "cancelled_settled")

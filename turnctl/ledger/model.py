@@ -314,7 +314,8 @@ def missing(view: Incarnation) -> list[str]:
     if task.state == "cancel_requested":
         if task.execution == "active" and view.lease is not None and view.lease.live and not view.lease.acknowledged:
             found.append(f"worker {view.lease.holder.pid} (generation {view.lease.gen}) has not acknowledged")
-        found += [f"{one.title} was not signalled" for one in view.acting if one.signal is None]
+        if task.execution != "unproven":  # where it may not be, or nobody is there to do it, its end is what is missing
+            found += [f"{one.title} was not signalled" for one in view.acting if one.signal is None]
     elif task.state == "draining":
         if task.execution not in _AT_REST:
             found.append(

@@ -101,7 +101,7 @@ def test_within_its_completion(stage: Stage, kills: bool) -> None:
 
 @pytest.mark.parametrize("kills", [False, True])
 def test_completed_before_it_is_cancelled(stage: Stage, kills: bool) -> None:
-    """The canceller is told that it came too late: no record, no signal, nothing suppressed; killed, it left nothing."""
+    """The canceller is told that it came too late: no record, no signal; killed, it has left nothing."""
     inc = stage.submit()
     canceller = stage.player("cancel.before_begin=pause")
     canceller.tell("cancel", inc=inc)
