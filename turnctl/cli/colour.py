@@ -30,7 +30,7 @@ def paint_state(word: str, text: str) -> str:
     """``text`` in the colour of the state ``word``."""
     if "unresolved" in word or word in ("lost", "failed"):
         colour = _RED
-    elif word in ("completed", "cancelled, settled"):
+    elif word == "completed" or word.endswith("settled"):
         colour = _GREEN
     elif word == "running":
         colour = _BOLD

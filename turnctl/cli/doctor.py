@@ -22,7 +22,7 @@ __all__ = ["doctor"]
 
 SCHEMA = "turnctl.doctor/1"
 AREAS = ("platform", "state", "terminal")
-_PAINT = {"ok": "completed", "warn": "draining", "fail": "failed", "skip": ""}
+_PAINT = {"ok": "completed", "warn": "warned", "fail": "failed", "skip": ""}
 
 
 @click.command(

@@ -154,6 +154,6 @@ def code_of(glance: Glance) -> Code:
         return Code.UNRESOLVED
     if word in ("failed", "lost"):
         return Code.NOT_SO
-    if word in ("cancelled, settled", "superseded"):
+    if word == "superseded" or word.endswith("settled"):
         return Code.OVER
     return Code.OK
