@@ -21,7 +21,7 @@ def both_orders(stage: Stage, deed: str, *, rounds: int, **how: Any) -> list[dic
     for lot in range(_MOST_LOTS):
         canceller.tell("duel:cancels", rounds=rounds)
         worker.tell("duel:works", deed=deed, rounds=rounds, seed=lot, **how)
-        found += worker.hear(within=300)
+        found += worker.hear(within=500)
         canceller.hear()
         if len(Counter(one["first"] for one in found)) == 2:
             break

@@ -102,6 +102,7 @@ def test_killed_while_the_gate_commits(stage: Stage) -> None:
     assert "cancelled_settled" == task_of(stage, inc).state
 
 
+@pytest.mark.timeout(600)
 def test_either_comes_first(stage: Stage, rounds: int) -> None:
     """Of gate and acceptance one comes first in each round: sent and told of, or no effect at all."""
     for told in both_orders(stage, "gate", rounds=rounds):

@@ -121,6 +121,7 @@ def test_killed_after_the_claim(stage: Stage, point: str, sent: int) -> None:
     assert ("closed", "unknown", False, "stopped_unresolved", sent) == found(stage, inc)
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("policy", ["suppress", "deliver"])
 def test_either_comes_first(stage: Stage, rounds: int, policy: str) -> None:
     """Of claim and suppression exactly one wins in each round, and what got out is what was claimed."""

@@ -10,39 +10,62 @@ from rounds import both_orders
 from stage import Player, Stage
 
 
-def family(stage: Stage, point: str, pid_file: Path, *, levels: int = 1) -> tuple[Player, str, list[str]]:
-    """A worker whose lowest child of ``levels`` is about to be registered; the root, and who is above it from there on.
+class Family:
+    """A tree of one branch, each with a process of its own; the lowest one is about to have a child, at ``point``."""
 
-    With two the child is at work already, and it is the worker of the root that registers another one.
-    """
-    inc = stage.submit("root")
-    worker = stage.player(f"{point}=pause:{levels}")
-    worker.do("work", inc=inc)
-    above = [worker.do("child", task_id=f"child {n}") for n in range(1, levels)]
-    worker.tell("child", task_id="late", pid_file=str(pid_file))
-    assert point == worker.reached()
-    return worker, inc, above
+    def __init__(self, stage: Stage, point: str, folder: Path, *, above: int = 0) -> None:
+        self.stage = stage
+        self.pid_file = folder / "pid"
+        self.chain = [stage.submit("root")]
+        self.workers: list[Player] = []
+        for n in range(above):
+            self._works(stage.player())
+            self.chain.append(self.workers[-1].do("child", task_id=f"child {n}", spawn=False))
+        self.worker = stage.player(f"{point}=pause")
+        self._works(self.worker)
+        self.worker.tell("child", task_id="late", pid_file=str(self.pid_file))
+        assert point == self.worker.reached()
+
+    def _works(self, player: Player) -> None:
+        assert "at work" == player.do("work", inc=self.chain[-1])
+        self.workers.append(player)
+
+    @property
+    def inc(self) -> str:
+        """The incarnation that has the child, or would have."""
+        return self.chain[-1]
+
+    def end(self) -> None:
+        """All that live come to their end, from the lowest one up."""
+        for worker in reversed(self.workers):
+            if worker.process.poll() is None:
+                worker.do("end")
+                worker.end()
+
+    def states(self) -> list[str]:
+        return [task_of(self.stage, inc).state for inc in self.chain]
 
 
 def rejections(stage: Stage, inc: str) -> list[tuple[str, str]]:
     return [(one["code"], one["cr"]) for one in events_of(stage, inc, "child.rejected")]
 
 
-def test_cancelled_before_registration(stage: Stage, quick: Path) -> None:
-    """A child that comes after its parent's cancellation is refused, and no process of it is ever started."""
-    pid_file = quick / "pid"
-    worker, inc, _ = family(stage, "child.before_begin", pid_file)
-    accepted = stage.player().do("cancel", inc=inc)
-    worker.release()
-    refused = worker.answer()
-    worker.do("end")
-    worker.end()
+@pytest.mark.parametrize("above", [0, 1, 2])
+def test_cancelled_before_registration(stage: Stage, quick: Path, above: int) -> None:
+    """A child that comes after a cancellation at the root is refused at any level, and no process of it is started."""
+    family = Family(stage, "child.before_begin", quick, above=above)
+    accepted = stage.player().do("cancel", inc=family.chain[0])
+    family.worker.release()
+    refused = family.worker.answer()
+    family.end()
 
+    cr = cr_of(stage, family.inc)
     assert ("LedgerRefused", "cancelled") == (refused["error"], refused["code"])
-    assert [("cancelled", accepted["cr"])] == rejections(stage, inc)
-    assert (False, []) == (pid_file.exists(), children_of(stage, inc))
+    assert [("cancelled", cr.cr)] == rejections(stage, family.inc)
+    assert accepted["cr"] in (cr.cr, cr.covered_by)
+    assert (False, []) == (family.pid_file.exists(), children_of(stage, family.inc))
     assert None is stage.ledger.task("acme", "late")
-    assert "cancelled_settled" == task_of(stage, inc).state
+    assert {"cancelled_settled"} == set(family.states())
 
 
 @pytest.mark.parametrize("last", ["root", "child"])
@@ -78,67 +101,86 @@ def test_registered_before_cancellation(stage: Stage, last: str) -> None:
     assert None is stage.ledger.task("acme", "late")
 
 
+@pytest.mark.parametrize("above", [0, 1])
 @pytest.mark.parametrize("point", ["child.before_begin", "child.before_commit"])
-def test_killed_before_registration(stage: Stage, quick: Path, point: str) -> None:
+def test_killed_before_registration(stage: Stage, quick: Path, point: str, above: int) -> None:
     """A parent that is killed before its child is registered has none."""
-    pid_file = quick / "pid"
-    worker, inc, _ = family(stage, point, pid_file)
-    worker.kill()
+    family = Family(stage, point, quick, above=above)
+    family.worker.kill()
     canceller = stage.player()
-    canceller.do("cancel", inc=inc)
+    canceller.do("cancel", inc=family.chain[0])
+    family.end()
     canceller.do("reconcile")
     canceller.end()
 
-    assert (False, []) == (pid_file.exists(), children_of(stage, inc))
-    assert "cancelled_settled" == task_of(stage, inc).state
+    assert (False, []) == (family.pid_file.exists(), children_of(stage, family.inc))
+    assert {"cancelled_settled"} == set(family.states())
 
 
-def test_cancellation_waits_for_a_registration(stage: Stage, quick: Path) -> None:
+@pytest.mark.parametrize("above", [0, 1])
+def test_cancellation_waits_for_a_registration(stage: Stage, quick: Path, above: int) -> None:
     """A canceller that comes while a child is being registered waits, and has it in its inventory."""
-    worker, inc, _ = family(stage, "child.before_commit", quick / "pid")
+    family = Family(stage, "child.before_commit", quick, above=above)
     canceller = stage.player("cancel.before_begin=pause")
-    canceller.tell("cancel", inc=inc)
+    canceller.tell("cancel", inc=family.chain[0])
     canceller.reached()
     canceller.release()
-    waits = cr_of(stage, inc) is None
-    worker.release()
+    waits = cr_of(stage, family.inc) is None
+    family.worker.release()
     accepted = canceller.hear()
-    child = worker.hear()
-    stopped = worker.do("below", who="late", say={"do": "effect"})
-    worker.do("end")
-    worker.end()
+    child = family.worker.hear()
+    stopped = family.worker.do("below", who="late", say={"do": "effect"})
+    family.end()
     canceller.end()
 
     assert waits
-    assert [child] == inventory_of(stage, inc)["children"]
+    assert [child] == inventory_of(stage, family.inc)["children"]
     assert accepted["cr"] == cr_of(stage, child).covered_by
     assert "CancelledError" == stopped["error"]
-    assert 2 * ["cancelled_settled"] == [task_of(stage, one).state for one in (inc, child)]
+    assert {"cancelled_settled"} == {*family.states(), task_of(stage, child).state}
 
 
+@pytest.mark.parametrize("above", [0, 1])
+def test_started_after_the_cancellation(stage: Stage, quick: Path, above: int) -> None:
+    """A child that was registered before the cut-off, and is started after it, is born stopped and does nothing."""
+    family = Family(stage, "child.before_spawn", quick, above=above)
+    stage.player().do("cancel", inc=family.chain[0])
+    family.worker.release()
+    child = family.worker.hear()
+    stopped = family.worker.do("below", who="late", say={"do": "effect"})
+    family.end()
+
+    assert family.pid_file.exists()
+    assert ("CancelledError", "cancelled_settled") == (stopped["error"], task_of(stage, child).state)
+    assert ["never_started"] == [one.status for one in children_of(stage, family.inc)]
+    assert {"cancelled_settled"} == set(family.states())
+
+
+@pytest.mark.parametrize("above", [0, 1])
 @pytest.mark.parametrize("cancelled", ["before", "after"])
-def test_killed_before_the_child_is_started(stage: Stage, quick: Path, cancelled: str) -> None:
+def test_killed_before_the_child_is_started(stage: Stage, quick: Path, cancelled: str, above: int) -> None:
     """A child that was registered, and whose parent died before it was started, is closed as never started."""
-    pid_file = quick / "pid"
-    worker, inc, _ = family(stage, "child.before_spawn", pid_file)
+    family = Family(stage, "child.before_spawn", quick, above=above)
     canceller = stage.player()
     if cancelled == "before":
-        canceller.do("cancel", inc=inc)
-    worker.kill()
+        canceller.do("cancel", inc=family.chain[0])
+    family.worker.kill()
     if cancelled == "after":
-        canceller.do("cancel", inc=inc)
+        canceller.do("cancel", inc=family.chain[0])
+    family.end()
     canceller.do("reconcile")
     child = stage.ledger.task("acme", "late").inc
     born = canceller.do("work", inc=child)
     canceller.do("end")
     canceller.end()
 
-    assert not pid_file.exists()
-    assert [(child, "never_started")] == [(one.child_inc, one.status) for one in children_of(stage, inc)]
+    assert not family.pid_file.exists()
+    assert [(child, "never_started")] == [(one.child_inc, one.status) for one in children_of(stage, family.inc)]
     assert "stopped" == born
-    assert 2 * ["cancelled_settled"] == [task_of(stage, one).state for one in (inc, child)]
+    assert {"cancelled_settled"} == {*family.states(), task_of(stage, child).state}
 
 
+@pytest.mark.timeout(600)
 def test_either_comes_first(stage: Stage, rounds: int) -> None:
     """Whatever was registered when the tree was cancelled is stopped with it, and nothing that comes later is there."""
     told = both_orders(stage, "children", rounds=min(rounds, 200))
