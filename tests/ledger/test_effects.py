@@ -392,18 +392,21 @@ def test_shutdown_delivers_nothing(ledger: turnctl.Ledger) -> None:
     assert ("completed", effect.effect_id) == (task.state, sent.effect_id)
 
 
-def test_provider_is_not_asked_about_a_late_delivery(ledger: turnctl.Ledger) -> None:
+@pytest.mark.parametrize("cancelled", ["by the turn", "by the ledger"])
+def test_provider_is_not_asked_about_a_late_delivery(ledger: turnctl.Ledger, cancelled: str) -> None:
     """What is sent after the cut-off on purpose is not cancelled at its provider in the same breath."""
     asked = []
     adapter = http_adapter(cancel=lambda effect: asked.append(effect.effect_id))
     task = ledger.submit("acme", "job", policy="deliver", promise="ask-provider", adapters=[adapter])
     with turnctl.turn(task=task) as turn:
         effect = turn.effect("mail.send", key="m1", adapter=adapter).admit()
-        task.cancel(by="alice")
+        if cancelled == "by the turn":
+            turn.cancel("enough")
+        else:
+            task.cancel(by="alice")
         with pytest.raises(turnctl.CancelledError):
             turn.sleep(10)
         with effect as sent:
             sent.complete("250 ok")
 
-    assert [] == asked
-    assert sent.record.after_cutoff
+    assert ([], "completed") == (asked, turn.report.effects[0].disposition)

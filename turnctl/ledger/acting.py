@@ -161,14 +161,11 @@ class TurnEffect(SentEffect):
         raise error_of(refusal, receipt)
 
     def _ask_on_stop(self) -> None:
-        """Where that is promised, have the provider asked as soon as the turn is stopped, if it was sent before."""
-        is_late = self._row is not None and self._row.after_cutoff
-        if (
-            not is_late
-            and self._adapter.cancel is not None
-            and self._of.promise in ("ask-provider", "prevent-delivery")
-        ):
-            self._asking = self._of.turn.token.on_cancel(self._ask_provider)
+        """Where that is promised, have the provider asked as soon as the turn is stopped, unless it was before."""
+        of = self._of
+        is_late = of.policy == "deliver" and of.turn.token.cancelled
+        if self._adapter.cancel is not None and of.promise in ("ask-provider", "prevent-delivery") and not is_late:
+            self._asking = of.turn.token.on_cancel(self._ask_provider)
 
     def _ask_provider(self) -> None:
         row, ask = self._row, self._adapter.cancel
