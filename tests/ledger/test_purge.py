@@ -16,12 +16,13 @@ from desk import CANCELLER, COMPENSATOR, HOLDER, WORKER, Desk
 from stores import SHA, finish, line, program
 
 import turnctl
-from turnctl.errors import BadDuration, LedgerRefused
+from turnctl.errors import BadArgument, BadDuration, LedgerRefused
 from turnctl.ledger import dealings, failpoints
 from turnctl.ledger.opening import open_sqlite
 from turnctl.ledger.purging import purge
 from turnctl.ledger.sqlite import SqliteStore
 from turnctl.ledger.store import Store
+from turnctl.ledger.verifier import Bundle
 from turnctl.ledger.verify import verify
 from turnctl.records.changes import By, Refusal
 from turnctl.records.effects import Effect
@@ -95,6 +96,12 @@ def _activity(desk: Desk) -> None:
     desk.complete()
 
 
+def _lease(desk: Desk) -> None:
+    desk.deal(dealings.own, WORKER, OwnedActivity("i1", "a1", "process", "make", 1), 1)
+    desk.complete()
+    desk.deal(dealings.stopped, WORKER, "i1", "a1")
+
+
 def _detached(desk: Desk) -> None:
     desk.deal(dealings.detach, WORKER, "i1", 1, "x", "somebody else", "runs on")
     desk.complete()
@@ -121,6 +128,7 @@ def _grandchild(desk: Desk) -> None:
         (_unknown, "an unresolved effect"),
         (_compensation, "an open compensation"),
         (_activity, "a running activity"),
+        (_lease, "a live lease"),
         (_detached, "detached work"),
         (_child, "an open task"),
         (_grandchild, "an open task"),
@@ -180,6 +188,44 @@ def test_shared_work_stays_for_those_who_stay(place: Path, store: SqliteStore) -
     assert "shared.carried_on" == told
     assert store.read(lambda books: books.shared("d")) is None
     assert () == verify(place).findings
+
+
+def test_what_goes_can_be_exported_before(desk: Desk, tmp_path: Path) -> None:
+    """A bundle of each tree, which ends with the hashes of the tombstones; one that is there already is kept."""
+    desk.child("i1", "i2")
+    desk.deal(dealings.complete, WORKER, "i2", 1, "completed")
+    desk.complete()
+    (tmp_path / "x.bundle").write_text("made by a purge that was killed")
+    cancelled(desk, "x")
+    found = purged(desk.store, export=str(tmp_path))
+    bundle = Bundle((tmp_path / "i1.bundle").read_bytes())
+    graves = [desk.store.read(lambda books, inc=inc: books.tombstone(inc)) for inc in ("i1", "i2")]  # type: ignore[misc]
+
+    assert 3 == found.incarnations
+    assert [one.digest for one in graves if one] == [log[-1]["hash"] for log in bundle.events.values()]
+    assert "made by a purge that was killed" == (tmp_path / "x.bundle").read_text()
+    with pytest.raises(BadArgument, match="no folder"):
+        purged(desk.store, export=str(tmp_path / "none"))
+
+
+def test_tampering_with_graves_is_found(place: Path, store: SqliteStore) -> None:
+    """A task that is there beside its tombstone, and a child that is gone without one."""
+    desk = Desk(store)
+    desk.child("i1", "i2")
+    desk.deal(dealings.complete, WORKER, "i2", 1, "completed")
+    cancelled(desk, "x")
+    connection = sqlite3.connect(place, isolation_level=None)
+    names = "inc, tenant, task_id, seq, state, lines, last_pos, digest, at, authority"
+    connection.execute(f"INSERT INTO tombstone ({names}) VALUES ('x', 'acme', 'x', 1, 'completed', 0, 0, '', 0, 'eve')")
+    connection.execute("DROP TRIGGER task_kept")
+    connection.execute("DELETE FROM lease WHERE inc = 'i2'")
+    connection.execute("DELETE FROM task WHERE inc = 'i2'")
+    connection.close()
+    found = "\n".join(verify(place).findings)
+
+    assert "incarnation x was purged, and is there" in found
+    assert "the tombstone of x belongs to another store" in found
+    assert "the child i2 of i1 is gone, and was not purged" in found
 
 
 # -- what is left -------------------------------------------------------------------------------------------------

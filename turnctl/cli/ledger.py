@@ -9,7 +9,7 @@ import click
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.command import Command
-from turnctl.cli.options import Duration
+from turnctl.cli.options import Duration, Folder
 from turnctl.cli.problems import Problem
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.talk import say
@@ -154,12 +154,14 @@ def _halves(error: Exception) -> tuple[str, str]:
     show_default=True,
     help="How long a late request is still recognised; longer than any queue may deliver it again.",
 )
+@click.option("--export", type=Folder(), help="First write a bundle of each tree of tasks that goes into this folder.")
 @click.option("--include-detached", is_flag=True, help="Also what let go of work whose end nobody tells.")
 @click.option("--dry-run", is_flag=True, help="Change nothing.")
 @answering()
 def prune(
     older_than: str,
     keep_tombstones: str,
+    export: str | None,
     include_detached: bool,
     dry_run: bool,
     as_json: bool,
@@ -179,6 +181,7 @@ def prune(
             tombstones_s=parse_duration(keep_tombstones, zero=True) or 0.0,
             dry_run=dry_run,
             include_detached=include_detached,
+            export=export,
         )
     if as_json:
         put_document(found.as_dict())

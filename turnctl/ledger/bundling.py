@@ -82,6 +82,11 @@ def put_new(path: str, data: bytes) -> None:
             raise _there(path) from None
         except OSError:  # a file system without links
             os.rename(fresh, path)
+        folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(fresh)

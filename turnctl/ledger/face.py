@@ -7,6 +7,7 @@ what does not exist, is told in the same words.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -27,7 +28,6 @@ from turnctl.records.tasks import PROMISES
 from turnctl.tokens.ids import check_name
 
 if TYPE_CHECKING:
-    import os
     from types import TracebackType
 
     from turnctl.ledger.adapters import Adapter, Asked
@@ -362,13 +362,15 @@ class Ledger:
         keep_tombstones: float | str = "90d",
         dry_run: bool = False,
         include_detached: bool = False,
+        export: str | os.PathLike[str] | None = None,
     ) -> Purged:
         """Take away what is over for longer than ``older_than`` and wholly told of; see docs/ledger.md for what stays.
 
         What is left of an incarnation is its tombstone, so that what comes late for it is answered
         ``stale_incarnation``, and its task id goes on counting; tombstones older than ``keep_tombstones`` are dropped,
         with a record of how many. In short transactions; a cancellation waits for one of them at most. May be killed
-        at any moment, and be called again. ``include_detached`` purges what let go of work, too. Blocks for all of it.
+        at any moment, and be called again. ``include_detached`` purges what let go of work, too; ``export`` is a folder
+        that gets a bundle of each tree before it goes. Blocks for all of it.
         """
         from turnctl.ledger.purging import purge
 
@@ -378,6 +380,7 @@ class Ledger:
             tombstones_s=parse_duration(keep_tombstones, what="keep_tombstones", zero=True) or 0.0,
             dry_run=dry_run,
             include_detached=include_detached,
+            export=None if export is None else os.fspath(export),
         )
 
     def __repr__(self) -> str:

@@ -4,7 +4,8 @@ Invariants
   U1  No transaction takes away more than some hundred rows, so a cancellation waits for no more than that.
   U2  Each transaction leaves a ledger that is whole. What was killed in between is gone on with by the next purge.
   U3  What was found to be purgeable is looked at again in the transaction that buries it.
-  U4  The clock decides only how old something is, never what came first.
+  U4  What is to be exported is on the disk before any of its tree is buried.
+  U5  The clock decides only how old something is, never what came first.
 
 Blocks for the store, for as long as all of it takes. Not a checkpoint. Several purges beside each other are allowed.
 Not promised: the moment at which the file gets smaller; SQLite cuts it off when it next writes its log through.
@@ -12,10 +13,12 @@ Not promised: the moment at which the file gets smaller; SQLite cuts it off when
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from turnctl.clock import wall
+from turnctl.errors import BadArgument
 from turnctl.ledger.graves import Pin, known, pinned
 from turnctl.ledger.spooling import forget, with_output
 from turnctl.records.retention import Purged
@@ -38,10 +41,20 @@ class _Family(NamedTuple):
     pin: Pin | None
 
 
-def purge(store: Store, *, older_than_s: float, tombstones_s: float, dry_run: bool, include_detached: bool) -> Purged:
+def purge(
+    store: Store,
+    *,
+    older_than_s: float,
+    tombstones_s: float,
+    dry_run: bool,
+    include_detached: bool,
+    export: str | None = None,
+) -> Purged:
     """See ``Ledger.purge``."""
     now = wall()
-    one = _Purge(store, now, now - older_than_s, include_detached)
+    if export is not None and not os.path.isdir(export):
+        raise BadArgument(f"there is no folder {export!r} for the bundles of what is purged; make it, mode 0700")
+    one = _Purge(store, now, now - older_than_s, include_detached, export)
     if not dry_run:
         one.clear()
     one.bury_all(dry_run=dry_run)
@@ -62,7 +75,8 @@ class _Done(NamedTuple):
 
 
 class _Purge:
-    def __init__(self, store: Store, now: float, before: float, include_detached: bool) -> None:
+    def __init__(self, store: Store, now: float, before: float, include_detached: bool, export: str | None) -> None:
+        self._export_to = export
         self.store, self.now, self.before, self.include_detached = store, now, before, include_detached
         self.count = 0
         self.kept: Counter[str] = Counter()
@@ -78,8 +92,19 @@ class _Purge:
             if dry_run:
                 self.count += len(incs)
             else:
+                for one in found if self._export_to is not None else ():
+                    if one.pin is None:
+                        self._export(one.incs[-1])
                 for at in range(0, len(incs), TOGETHER):
                     self._bury(incs[at : at + TOGETHER])
+
+    def _export(self, root: str) -> None:
+        """Have a bundle of the tree in the folder for them; one that a killed purge has left there is whole."""
+        from turnctl.ledger.bundling import write_bundle
+
+        path = os.path.join(self._export_to or "", f"{root}.bundle")
+        if not os.path.lexists(path):
+            write_bundle(self.store, root, path, payloads=True, scope="subtree")
 
     def _look(self, books: Books, after: int) -> list[_Family]:
         return [self._family(books, pos, root) for pos, root in books.roots_over(self.before, after, _LOOK)]
