@@ -316,6 +316,26 @@ def test_line_that_was_taken_out_is_refused(data: bytes, of: str) -> None:
             assert why(written(found[:at] + found[at + 1 :])), at
 
 
+def test_space_where_it_means_nothing_is_refused(data: bytes) -> None:
+    """Also in the manifest, over which no hash goes: there is one way to write a line."""
+    *_, last = data.splitlines(keepends=True)
+    loose = json.dumps(json.loads(last)).encode() + b"\n"
+
+    assert json.loads(loose) == json.loads(last)
+    assert "not written as turnctl writes it" in why(data[: -len(last)] + loose)
+
+
+def test_child_that_was_taken_out_is_refused(data: bytes) -> None:
+    """With all that is its own, and a manifest made anew: its parent knows of it."""
+    kept = [
+        one
+        for one in lines(data)
+        if one.get("inc") != "i2" and (one.get("of") in (None, "child") or "i2" not in one["values"])
+    ]
+
+    assert "the child i2 of i1 is not there" in why(written(kept))
+
+
 # -- what cannot have been ----------------------------------------------------------------------------------------
 
 
