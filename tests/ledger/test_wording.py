@@ -8,7 +8,7 @@ import re
 from typing import get_args
 
 import pytest
-from desk import CANCELLER, COMPENSATOR, OPERATOR, OTHER, WORKER, Desk
+from desk import CANCELLER, COMPENSATOR, HOLDER, OPERATOR, OTHER, WORKER, Desk
 from task_sentences import SENTENCES
 
 import turnctl
@@ -19,6 +19,7 @@ from turnctl.records.effects import DISPOSITIONS, PHASES, Effect, EffectRecord
 from turnctl.records.states import STATES
 from turnctl.records.stops import StopAnswer
 from turnctl.records.tasks import TASK_STATES, Cancellation, Lease, OwnedActivity, Task, TaskExecution
+from turnctl.records.turns import TurnRecord
 
 SETS = [
     "nothing",
@@ -219,6 +220,20 @@ def test_line_of_a_fenced_worker_says_that_it_may_live() -> None:
 
     assert "cancelled_settled" == desk.state()
     assert "its worker was fenced, and may live" in told(desk)
+
+
+def test_line_of_a_worker_that_is_gone() -> None:
+    """What a worker was sending whose process is gone is said as what it is at once, before anybody has noted that."""
+    record = EffectRecord("e1", "mail.send", "1", "claimed", "pending")
+    turns = (TurnRecord("t1", "i1", 1, HOLDER, lost="there is no process 100"),)
+    task = Task("i1", "acme", "job", 1, "i1", execution="active", lease_gen=1)
+    report = TaskReport(task, None, (record,), (), (), True, turns=turns)
+
+    assert (
+        "lost; promise no-new-actions; turn t1 ended without a word: there is no process 100; one effect may have "
+        "happened and is to be looked up: mail.send '1'; a decision is needed (notify): ask its receiver, or close it "
+        "by name"
+    ) == str(report)
 
 
 # -- decisions ----------------------------------------------------------------

@@ -39,7 +39,7 @@ class Decision(NamedTuple):
 def decisions(report: TaskReport) -> tuple[Decision, ...]:
     """What nothing settles but a person, or an answer that somebody has to ask for; the most urgent first."""
     found = []
-    unknown = [one for one in report.effects if one.is_unresolved and one.phase == "closed"]
+    unknown = [one for one in report.effects if _is_unknown(one, report)]
     for is_reconcilable in (True, False):
         these = [one for one in unknown if one.reconcilable is is_reconcilable]
         if these:
@@ -48,6 +48,11 @@ def decisions(report: TaskReport) -> tuple[Decision, ...]:
     if report.task.execution == "unproven":
         found.append(Decision("notify", "see whether its worker has ended"))
     return tuple(sorted(found, key=lambda one: -_URGENCY[one.escalation]))
+
+
+def _is_unknown(one: EffectRecord, report: TaskReport) -> bool:
+    """Whether it may have happened and nobody will tell by himself: also one that a worker was sending who is gone."""
+    return one.is_unresolved and (one.phase == "closed" or (report.worker_is_gone and one.compensates is None))
 
 
 def line(report: TaskReport) -> str:
@@ -99,7 +104,7 @@ def _effects(report: TaskReport) -> Iterable[str]:
         return ["no effect is on record"]
     groups: dict[str, list[EffectRecord]] = {}
     for one in sorted(report.effects, key=_rank):
-        groups.setdefault(_said(one, is_stopped=report.cancellation is not None), []).append(one)
+        groups.setdefault(_said(one, report), []).append(one)
     return [_counted(said, ones) for said, ones in groups.items()]
 
 
@@ -110,9 +115,9 @@ def _rank(one: EffectRecord) -> tuple[int, bool, bool]:
     return _ORDER.index(one.disposition), one.closed_by is not None, one.phase == "claimed"
 
 
-def _said(one: EffectRecord, *, is_stopped: bool) -> str:
-    """How it stands, for one ("is", "was", "has") and with what it is in braces."""
-    when = ""
+def _said(one: EffectRecord, report: TaskReport) -> str:
+    """How it stands, with what depends on how many there are in braces."""
+    when, is_stopped = "", report.cancellation is not None
     if is_stopped and one.compensates is None:
         when = ", admitted before the stop and sent after it" if one.after_cutoff else ", admitted before the stop"
     what = "effect" if one.compensates is None else "compensation"
@@ -127,7 +132,7 @@ def _said(one: EffectRecord, *, is_stopped: bool) -> str:
             said = "{was} never sent"
         case "unknown" if one.closed_by is not None:
             said = f"may have happened{when}, closed as unknown by {one.closed_by}"
-        case "unknown":
+        case _ if one.disposition == "unknown" or _is_unknown(one, report):
             said = f"may have happened{when}{', and' if when else ' and'} {{is}} to be looked up"
         case _ if one.phase == "claimed":
             said = f"{{is}} on the way{when}, and still being checked" if is_stopped else "{is} on the way"

@@ -103,11 +103,14 @@ class TaskReport:
         return decisions(self)
 
     @property
+    def worker_is_gone(self) -> bool:
+        """Whether the process of its last turn is proven to be gone, and has told no end."""
+        return bool(self.turns) and self.turns[-1].state == "lost"
+
+    @property
     def _is_lost(self) -> bool:
         """Whether its last worker went without a word: its process is proven to be gone, or it left effects unknown."""
-        if self.turns and self.turns[-1].state == "lost":
-            return True
-        return self.task.execution == "idle" and self.effects_unresolved > 0
+        return self.worker_is_gone or (self.task.execution == "idle" and self.effects_unresolved > 0)
 
     @property
     def observed(self) -> dict[str, Any]:
