@@ -18,6 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ledger_upkeep import purge, record
+
 import turnctl
 from turnctl import points
 from turnctl.ledger import Answer, Request, failpoints
@@ -261,12 +263,15 @@ LIVES: dict[str, Callable[[Life], None]] = {
     "be_stopped": be_stopped,
     "own": own,
     "look_after": look_after,
+    "purge": purge,
+    "record": record,
 }
 _OTHERS: dict[str, Callable[[Life], None]] = {"cancel": cancel}
 
 
 LOADED_ON_USE = (
     *("ledger.opening", "ledger.whereabouts", "ledger.acting", "ledger.sharing", "ledger.compensating"),
+    *("ledger.purging", "ledger.runs", "processes.command"),
     *("ledger.reconciling", "tokens.ending", "tokens.reporting", "tokens.bridge", "tokens.callbacks"),
 )
 

@@ -51,6 +51,8 @@ def _holds(books: Books, what: str, more: dict[str, Any]) -> bool:
             child.child_inc for child, _ in getattr(books.incarnation(more["parent"]), "children", ())
         ]
         return task is not None and above
+    if what == "purged":
+        return task is None
     if what == "leased":
         return task is not None and task.lease_gen >= more["gen"]
     if what == "admitted":
