@@ -182,9 +182,9 @@ def _open(asked: Wanted, command: tuple[str, ...], folder: str | None, outputs: 
     from turnctl.errors import StoreMissing
     from turnctl.ledger.opening import init, open_sqlite
     from turnctl.ledger.runs import Run
-    from turnctl.ledger.whereabouts import default_path
+    from turnctl.ledger.whereabouts import default_file
 
-    path = default_path(asked.state_dir)
+    path = default_file(asked.state_dir)
     try:
         store = open_sqlite(path, busy_s=_BUSY_S)
     except StoreMissing:

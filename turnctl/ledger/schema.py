@@ -7,7 +7,6 @@ released. The columns of a table are the fields of its record, in their order.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.resources import files
 
 from turnctl.ledger.rows import KEYS, KINDS, fields_of
 from turnctl.ledger.versions import APPLICATION_ID, MIN_READER, MIN_WRITER, VERSION
@@ -17,6 +16,8 @@ __all__ = ["APPLICATION_ID", "MIN_READER", "MIN_WRITER", "VERSION", "inserts", "
 
 def migrations() -> list[tuple[int, str]]:
     """The steps from an empty file to the present version: which version each leads to, and its SQL."""
+    from importlib.resources import files  # brings every compressor along
+
     folder = files("turnctl.ledger").joinpath("migrations")
     found = [(int(one.name.split("_")[0]), one.read_text("utf-8")) for one in folder.iterdir() if _is_step(one.name)]
     return sorted(found)

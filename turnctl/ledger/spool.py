@@ -29,7 +29,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote
 
 from turnctl.records.texts import text_of
 
@@ -41,6 +40,7 @@ LIMIT = 1024 * 1024
 MOST_STREAMS = 64
 FOLDER = "turns"
 _LONGEST = 120
+_PLAIN = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.+-]{0,79}")
 _PIECE = re.compile(r"(.+)\.(?:head|tail\.([0-9]+))")
 
 
@@ -51,6 +51,10 @@ def folder_of(state_dir: str, turn_id: str) -> str:
 
 def _file_name(text: str) -> str:
     """A name that no other text has and that leads nowhere else."""
+    if _PLAIN.fullmatch(text):
+        return text
+    from urllib.parse import quote  # takes longer than all else here
+
     name = quote(text, safe="+", errors="surrogatepass")
     if len(name) > _LONGEST:
         name = (
@@ -263,6 +267,8 @@ class KeptOutput(NamedTuple):
 
 def read(state_dir: str, turn_id: str) -> list[KeptOutput]:
     """What is kept of that turn, stream by stream; nothing where it printed nothing. Also while it runs."""
+    from urllib.parse import unquote
+
     found: dict[str, list[tuple[int, bytes]]] = {}
     for name, offset, file in _files(folder_of(state_dir, turn_id)):
         with suppress(FileNotFoundError), open(file, "rb") as opened:  # its place may just have been taken

@@ -3,32 +3,53 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from turnctl.errors import StoreMissing
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from turnctl.ledger.store import Store
 
-__all__ = ["STATE_DIR", "default_path", "open_durable", "state_dir"]
+__all__ = ["STATE_DIR", "default_file", "default_path", "open_durable", "state_dir"]
 
 #: the variable that names another state directory; what a turn runs has it as well
 STATE_DIR = "TURNCTL_STATE_DIR"
 
 
+def default_file(given: str | os.PathLike[str] | None = None) -> str:
+    """The user's own ledger: ``ledger.sqlite3`` in the state directory."""
+    return os.path.join(_state_dir(given), "ledger.sqlite3")
+
+
+def _state_dir(given: str | os.PathLike[str] | None) -> str:
+    named = os.fspath(given) if given is not None else os.environ.get(STATE_DIR, "")
+    if named:
+        return os.path.abspath(named)
+    xdg = os.environ.get("XDG_STATE_HOME", "")
+    # a relative one is to be ignored, says the specification
+    base = xdg if os.path.isabs(xdg) else os.path.join(_home(), ".local", "state")
+    return os.path.join(base, "turnctl")
+
+
+def _home() -> str:
+    home = os.path.expanduser("~")
+    if home == "~":
+        raise StoreMissing("this user has no home directory; name another place for the ledger: TURNCTL_STATE_DIR")
+    return home
+
+
 def state_dir(given: str | os.PathLike[str] | None = None) -> Path:
     """Where turnctl keeps what it remembers: ``given``, else ``TURNCTL_STATE_DIR``, else ``turnctl`` in the user's
     state directory (``XDG_STATE_HOME``, else ``~/.local/state``). Nothing is made, or looked at."""
-    named = os.fspath(given) if given is not None else os.environ.get(STATE_DIR, "")
-    if named:
-        return Path(os.path.abspath(named))
-    xdg = os.environ.get("XDG_STATE_HOME", "")
-    # a relative one is to be ignored, says the specification
-    base = Path(xdg) if os.path.isabs(xdg) else Path.home() / ".local" / "state"
-    return base / "turnctl"
+    from pathlib import Path  # which takes longer than the rest
+
+    return Path(_state_dir(given))
 
 
 def default_path(given: str | os.PathLike[str] | None = None) -> Path:
-    """The user's own ledger: ``ledger.sqlite3`` in the state directory."""
+    """``default_file`` as a path."""
     return state_dir(given) / "ledger.sqlite3"
 
 
@@ -36,6 +57,6 @@ def open_durable(url: str | None) -> Store:
     """The durable store at ``url``, made where there is none; by default the user's own."""
     from turnctl.ledger.opening import init, open_sqlite
 
-    path = default_path() if url is None else Path(url)
+    path = default_file() if url is None else url
     init(path)
     return open_sqlite(path)
