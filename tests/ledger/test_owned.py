@@ -92,8 +92,8 @@ def test_process_of_a_dead_worker_is_named_until_it_is_gone(desk: Desk, sleeper:
     os.killpg(sleeper.pid, 9)
     observe_deaths(desk.store)
 
-    assert ("unproven", "cancel_requested") == alive
-    assert (f"process make (pid {sleeper.pid}) was not signalled",) == missing
+    assert ("unproven", "draining") == alive
+    assert f"process make (pid {sleeper.pid}) is not known to have stopped" in missing
     assert ("unproven", "stop_observed", "cancelled_settled") == (left, desk.task().execution, desk.state())
     assert "nor one of its session or group" in (row(desk, "a1").detail or "")
 

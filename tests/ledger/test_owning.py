@@ -235,6 +235,44 @@ def test_broken_store_is_noted(ledger: turnctl.Ledger, disarmed: None) -> None:
     assert [("m", True)] == [(one.name, one.stopped) for one in rows(ledger, task)]
 
 
+def test_what_is_seen_while_it_is_written_is_written(ledger: turnctl.Ledger) -> None:
+    """An end that comes within the transaction that writes the beginning is not left out (N2)."""
+    task = ledger.submit("acme", "job")
+    with turnctl.turn(task=task) as turn:
+        with turn.activity("model", "m") as model:
+            with call_at("activities.before_commit", lambda: model.close("completed")):
+                assert until(lambda: rows(ledger, task))
+            stopped = until(lambda: rows(ledger, task)[0].stopped)
+        turn.activities.admit("model", "closed in the last transaction")
+        with call_at("complete.before_commit", lambda: turn.activities.all()[1].close("completed")):
+            turn.end()
+
+    assert stopped
+    assert [True, True] == [one.stopped for one in rows(ledger, task)]
+
+
+def test_name_that_is_no_text_is_spelled(ledger: turnctl.Ledger) -> None:
+    """Whatever stands in an argument, its process can be put on record; a long one is cut."""
+    task = ledger.submit("acme", "job")
+    with turnctl.turn(task=task) as turn:
+        turn.run(["true", "\udcff", "x" * 1000])
+    (row,) = rows(ledger, task)
+
+    assert ("true \\udcff x", True) == (row.name[:13], len(row.name) <= 300)
+
+
+def test_signal_that_is_not_to_end_it_is_none(ledger: turnctl.Ledger) -> None:
+    """What the host sends to its command for other reasons is not in the row."""
+    task = ledger.submit("acme", "job")
+    with turnctl.turn(task=task) as turn:
+        process = turn.popen(["sleep", "60"])
+        process._supervision.send(signal.SIGURG)
+        assert until(lambda: process.outcome().signals)
+    (row,) = rows(ledger, task)
+
+    assert "SIGTERM" == row.signal
+
+
 # -- what a stop establishes --------------------------------------------------------------------------------------
 
 

@@ -103,7 +103,7 @@ def test_host_killed_before_its_command_could_start(hosts: list[subprocess.Popen
         ledger.close_activity(task, row.ref, by="bob", reason="nothing of it in ps")
 
         assert ("", "cancelled", "unproven") == (said, turn.outcome, report.task.execution)
-        assert "process sh -c echo up (no pid on record)" in report.missing[0]
+        assert "process sh -c echo up (no pid on record) is not known to have stopped" in report.missing
         assert ("stopped_unresolved", "stop_observed") == (task.state, ledger.report(task).task.execution)
         assert "closed by bob" in (ledger.report(task).activities[0].detail or "")
 

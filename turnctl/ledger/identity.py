@@ -44,10 +44,9 @@ def this_process() -> Holder:
     return _holder(me.pid, me.started)
 
 
-def identity_of(pid: int) -> Holder | None:
-    """The process that has that number here and now; None where there is none. One look at the process table."""
-    started = _started(pid)
-    return None if started is None else _holder(pid, started)
+def identity_of(pid: int) -> Holder:
+    """The process that has that number here and now, with no start time where it has ended: one that was ours."""
+    return _holder(pid, _started(pid) or 0)
 
 
 def not_yet() -> Holder:

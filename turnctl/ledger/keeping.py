@@ -20,16 +20,28 @@ if TYPE_CHECKING:
 __all__ = ["KeptActivity"]
 
 
+#: how much of a text is kept
+_MOST = 300
+
+
+def _kept(text: str) -> str:
+    """The text as it can be kept: bytes of an argument that are no text are spelled, and a long one is cut."""
+    plain = text.encode("utf-8", "backslashreplace").decode()
+    return plain if len(plain) <= _MOST else f"{plain[: _MOST - 1]}…"
+
+
 class KeptActivity(Activity):
     """An activity with a row. Observations are appended, from any thread, and never taken back."""
 
-    __slots__ = ("_facts", "_home", "is_void", "ref")
+    __slots__ = ("_facts", "_first", "_home", "is_void", "ref")
 
     def __init__(self, home: Owning, kind: str, name: str, owned: Owned | None = None) -> None:
         super().__init__(kind, name, owned)
         self.ref = new_id("a")
         self._home = home
         self._facts: list[tuple[str, dict[str, Any]]] = []
+        more: Any = home.row(self)
+        self._first = OwnedActivity(ref=self.ref, kind=kind, name=_kept(name), **more)
         #: whether the gate has refused it, so that it never was
         self.is_void = False
 
@@ -81,7 +93,7 @@ class KeptActivity(Activity):
 
     def first(self) -> OwnedActivity:
         """The row that it begins with."""
-        return OwnedActivity(ref=self.ref, kind=self.kind, name=self.name, **self._home.row(self))  # type: ignore[arg-type]
+        return self._first
 
     def steps(self) -> tuple[Step, ...]:
         """Each state that was observed so far."""
@@ -102,11 +114,11 @@ class KeptActivity(Activity):
         return Step("signalled", evolve(row, signal=sent, signalled_at=first, evidence="signal_queued"))
 
     def _returned(self, row: OwnedActivity, at: float, detail: str) -> Step:
-        return Step("stopped", evolve(row, stopped=True, ended_at=at, detail=detail, evidence="handler_stopped"))
+        return Step("stopped", evolve(row, stopped=True, ended_at=at, detail=_kept(detail), evidence="handler_stopped"))
 
     def _ended(self, row: OwnedActivity, state: ActivityState, detail: str | None, at: float, *, moved: bool) -> Step:
         """What its end comes to: who was heard to its end has stopped, a closed connection has not (R of ``owned``)."""
-        words = state if detail is None else f"{state}: {detail}"
+        words = state if detail is None else _kept(f"{state}: {detail}")
         row = evolve(row, ended_at=at, detail=words)
         if state == "detached" and (moved or self.kind not in REMOTE):
             return Step("detached", evolve(row, stopped=True))

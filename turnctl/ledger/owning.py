@@ -73,8 +73,8 @@ class Owning:
     def make(self, kind: str, name: str, owned: Owned | None = None) -> Activity:
         """An activity that is kept. Raises the stop where the store has accepted one that was not heard of yet."""
         of = self._of
-        if kind in _UNKEPT:
-            return Activity(kind, name, owned)
+        if kind in _UNKEPT or of.turn.activities.is_closed or os.getpid() != self._pid:
+            return Activity(kind, name, owned)  # the last two are refused by who asks
         if kind not in _UNASKED and of.gen and not of.turn.token.cancelled:
             of._quietly(of.heard)
             of.turn.token.check()
@@ -129,9 +129,7 @@ class Owning:
 
     def identify(self, activity: KeptActivity, pid: int) -> None:
         """It is that process."""
-        holder = identity_of(pid)
-        if holder is not None:
-            activity.observed("identified", process=holder)
+        activity.observed("identified", process=identity_of(pid))
 
     def returned(self) -> None:
         """Something that was left behind has ended since; when the turn is over nobody else would write that."""

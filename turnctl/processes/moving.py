@@ -192,7 +192,10 @@ class Movable(Demanded):
         points.reach("processes.run.recorded")
 
     def _signalled(self, name: str) -> None:
-        self._activity.signalled(name)  # of whoever owns it now
+        """A signal was sent to it; told to whoever owns it now, if it is to end it."""
+        custody = self._custody
+        if self.phase in ("ending", "over") or (custody is not None and custody.began_by_itself):
+            self._activity.signalled(name)
 
     def _identify(self) -> None:
         """Say to its activity which process it is."""
