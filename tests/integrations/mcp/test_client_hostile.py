@@ -20,9 +20,11 @@ import turnctl
 from turnctl import BadArgument
 from turnctl.integrations.mcp import Server
 
-pytest.importorskip("mcp", reason="the official SDK of MCP is not installed: pip install mcp")
+mcp_package = pytest.importorskip("mcp", reason="the official SDK of MCP is not installed: pip install mcp")
 
-from turnctl.integrations.mcp import Client
+from turnctl.integrations.mcp import Client  # noqa: E402
+
+PROTOCOLS = ["initialize", "discover"] if hasattr(mcp_package, "Client") else ["initialize"]
 
 ODD_SERVER = r"""
 import json, sys
@@ -168,3 +170,21 @@ def test_more_calls_than_a_pool_has(server: Server, stage: Stage, monkeypatch: p
         assert {"signal_queued": count} == Counter(one.evidence_class for one in client.evidence)
         assert until(lambda: count == sum(one.applied for one in server.received))
         assert "a" == client.call_tool("echo", {"text": "a"}, timeout=BOUND).content[0].text
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_tool_that_takes_long(server: Server, monkeypatch: pytest.MonkeyPatch, protocol: str) -> None:
+    """The SDK gives up a stream on which nothing comes, after minutes; a server of ours lets that not come about."""
+    name = "mcp.shared._httpx_utils"
+    if not hasattr(import_module(name), "MCP_DEFAULT_SSE_READ_TIMEOUT"):
+        pytest.skip("this version of the SDK has no such time to shorten")
+    monkeypatch.setattr(f"{name}.MCP_DEFAULT_SSE_READ_TIMEOUT", 0.5)
+    monkeypatch.setattr("turnctl.integrations.mcp.posts._BEAT_S", 0.05)
+
+    @server.tool
+    def work() -> str:
+        turnctl.sleep(1.2)
+        return "done"
+
+    with server.http() as edge, Client.http(edge.url, protocol=protocol) as client:
+        assert "done" == said(client, "work")

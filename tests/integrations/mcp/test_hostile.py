@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 from mcping import Served, Stage, request, served
-from standins import BOUND
+from standins import BOUND, until
 
 import turnctl
 from turnctl import BadArgument
@@ -225,3 +226,25 @@ def test_line_without_an_end_is_told(at: Served, monkeypatch: pytest.MonkeyPatch
 
     assert (None, INVALID_REQUEST, "a line of more than 1000 bytes") == (answer["id"], *answer["error"].values())
     assert ["server tested ends: a line of more than 1000 bytes"] == [one.message for one in caplog.records]
+
+
+def test_cancel_behind_answers_that_nobody_reads(server: Server, stage: Stage) -> None:
+    """A client that does not read its answers can stop its tool all the same."""
+
+    @server.tool
+    def wait() -> None:
+        stage.enter("wait")
+        turnctl.sleep(60)
+
+    def narrow(fd: int) -> None:
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, 4096)
+
+    with served(server, write_end=narrow) as at:
+        at.client.call(1, "wait")
+        stage.wait_entered()
+        for number in range(300):
+            at.client.send(request(1000 + number, "ping"))
+        at.client.cancel(1)
+
+        assert until(lambda: [True] == [one.applied for one in server.received])
+        assert list(range(1000, 1300)) == [at.client.read()["id"] for _ in range(300)]

@@ -13,6 +13,7 @@ from standins import BOUND, Background, until
 
 from turnctl import clock
 from turnctl.integrations.mcp import HttpEdge, Server
+from turnctl.waiting.parking import end_of
 
 
 @pytest.fixture
@@ -149,3 +150,40 @@ def test_close_with_many_that_do_not_read(edge: HttpEdge, stage: Stage) -> None:
         one.close()
 
     assert took_s < 3.0
+
+
+def test_long_silence_on_a_stream(edge: HttpEdge, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a tool is in work its stream says so now and then: clients give up one on which nothing comes."""
+    monkeypatch.setattr("turnctl.integrations.mcp.posts._BEAT_S", 0.05)
+    sock = post(edge, call(1, "hold"), session=opened(edge))
+    with sock, sock.makefile("rb") as file:
+        beats: list[bytes] = []
+        while beats.count(b": in work\n") < 2:
+            beats.append(file.readline())
+        stage.go.set()
+        while not (line := file.readline()).startswith(b"data: "):
+            beats.append(line)
+
+    assert "held" == json.loads(line.removeprefix(b"data: "))["result"]["content"][0]["text"]
+
+
+def test_beat_for_a_client_that_does_not_read(edge: HttpEdge, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits in it: its request is stopped by its cancel as ever."""
+    monkeypatch.setattr("turnctl.integrations.mcp.posts._BEAT_S", 0.01)
+    written: list[bytes] = []
+    tried: list[float] = []
+    monkeypatch.setattr("turnctl.integrations.mcp.posts.PostConnection._chunk", lambda _, data: written.append(data))
+    monkeypatch.setattr("turnctl.integrations.mcp.posts.WRITE", 0)  # as if there never were room
+    monkeypatch.setattr("turnctl.integrations.mcp.posts.end_of", lambda limit: tried.append(limit) or end_of(limit))
+    session = opened(edge)
+    sock = post(edge, call(1, "hold"), session=session)
+    stage.wait_entered()
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+
+    assert 202 == answer(post(edge, cancel, session=session))[0]
+    assert [True] == [one.applied for one in edge.server.received]
+    assert until(lambda: 0 in tried)
+    assert [] == written
+    monkeypatch.undo()
+    stage.go.set()
+    sock.close()

@@ -178,6 +178,86 @@ def test_lines_of_many_threads_stay_whole(ends: Ends) -> None:
     assert {n: list(range(20)) for n in range(8)} == found
 
 
+def answered(ends: Ends, seen: list[bytes], size: int) -> None:
+    """Read, and answer each line on the thread that reads."""
+    for line in ends.lines.lines():
+        seen.append(line)
+        ends.lines.send(line * size)
+
+
+def read_all(ends: Ends, count: int) -> list[bytes]:
+    """So many lines of what was written."""
+    got = b""
+    while got.count(b"\n") < count:
+        got += os.read(ends.back, 1 << 16)
+    return got.splitlines()
+
+
+def test_reader_goes_on_behind_answers_that_nobody_reads(ends: Ends) -> None:
+    """What does not go out at once is left behind: the next line is read all the same, and all goes out in order."""
+    seen: list[bytes] = []
+    reading = Background(answered, ends, seen, 1 << 18)
+    os.write(ends.ours, b"a\nb\nc\n")
+
+    assert until(lambda: len(seen) == 3)
+    assert [letter * (1 << 18) for letter in (b"a", b"b", b"c")] == read_all(ends, 3)
+    ends.lines.close()
+    reading.result()
+
+
+def test_reader_and_others_write_whole_lines(ends: Ends) -> None:
+    """Whoever writes, and whoever goes on for it: no line is torn, and none is lost."""
+    seen: list[bytes] = []
+    reading = Background(answered, ends, seen, 3000)
+    others = [Background(ends.lines.send, bytes([65 + number]) * 70_000) for number in range(4)]
+    os.write(ends.ours, b"".join(b"%d\n" % number for number in range(10)))
+    found = read_all(ends, 14)
+    for other in others:
+        other.result()
+    ends.lines.close()
+    reading.result()
+
+    digits = [line for line in found if line[:1].isdigit()]
+    assert [b"%d" % number * 3000 for number in range(10)] == digits
+    assert [bytes([65 + number]) * 70_000 for number in range(4)] == sorted(set(found) - set(digits))
+
+
+@pytest.mark.parametrize("ending", ["read", "close"])
+def test_reader_waits_behind_a_thousand_answers(ends: Ends, monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
+    """A client that asks on and on without reading is waited for, so that its answers do not fill the memory."""
+    monkeypatch.setattr("turnctl.integrations.mcp.stdio._MOST", 5)
+    size = ends.fill()
+    seen: list[bytes] = []
+    reading = Background(answered, ends, seen, 1)
+    os.write(ends.ours, b"a\n" * 20)
+
+    assert until(lambda: ends.lines._room)
+    assert 7 == len(seen)  # one is in hand, and the last one is waited with
+    if ending == "read":
+        found = read_all(ends, 20)
+        assert size + 40 == sum(len(line) + 1 for line in found)
+    ends.lines.close()
+    reading.result()
+
+
+def test_reader_waits_where_there_is_no_thread(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then it writes by itself, and reads on when the client has read."""
+    seen: list[bytes] = []
+    reading = Background(answered, ends, seen, 1 << 18)
+
+    def none(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", none)
+        os.write(ends.ours, b"a\nb\n")
+        found = read_all(ends, 2)
+    ends.lines.close()
+    reading.result()
+
+    assert [b"a" * (1 << 18), b"b" * (1 << 18)] == found
+
+
 def test_standard_streams_are_set_aside() -> None:
     """While they are the transport's, a print goes to stderr and stdin is empty; afterwards both are as before."""
     status, out, err = run_program("""

@@ -1,13 +1,15 @@
 """One connection of HTTP: what is posted is taken, answered, and its response stream watched (``http``).
 
 Invariant Z4: the thread of a connection waits in one ``poll`` for the answer and for the end of the client; which of
-the two it was is looked at once, the answer first.
+the two it was is looked at once, the answer first. Now and then it says in a comment that the request is in work, and
+never waits for room to say so.
 """
 
 from __future__ import annotations
 
 import select
 import socket
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +27,8 @@ from turnctl.integrations.mcp.incoming import (
 from turnctl.integrations.mcp.protocol import STREAM_CLOSE, VERSIONS, with_stateless
 from turnctl.integrations.mcp.revisions import version_of
 from turnctl.integrations.mcp.serving import in_work_message
-from turnctl.waiting.descriptors import READ, wait_ready
+from turnctl.waiting.descriptors import READ, WRITE, wait_ready
+from turnctl.waiting.parking import end_of
 from turnctl.waiting.wakeup import Wakeup
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ __all__ = ["PostConnection"]
 _GONE = getattr(select, "POLLRDHUP", 0)  # where there is none, only a connection that is closed both ways is seen
 _LARGEST = 64 << 20
 _DIGITS = 15  # of a length
+_BEAT_S = 15.0  # clients give up a stream on which nothing comes, the SDK's after five minutes
 _HEADER_MISMATCH = -32020
 
 
@@ -58,14 +62,16 @@ class _Reply:
         if bell is not None:
             bell.ring()
 
-    def wait(self, fd: int) -> bool:
-        """Block until it is over (True), or the client is gone (False)."""
+    def wait(self, fd: int, beat: Callable[[], None]) -> bool:
+        """Block until it is over (True), or the client is gone (False); ``beat`` is called now and then meanwhile."""
         bell = self._bell = Wakeup()
         try:
             while not self.is_over:  # then look again
-                ready = wait_ready(None, {fd: _GONE, bell.fd: READ}, None)
+                ready = wait_ready(None, {fd: _GONE, bell.fd: READ}, end_of(_BEAT_S))
                 if fd in ready and not self.is_over:
                     return False
+                if not ready and not self.is_over:
+                    beat()
             return True
         finally:
             self._bell = None
@@ -191,7 +197,7 @@ class PostConnection(BaseHTTPRequestHandler):
         try:
             self._head(200, "text/event-stream", None, ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))
             points.reach("mcp.http.streaming")
-            is_there = reply.wait(self.connection.fileno())
+            is_there = reply.wait(self.connection.fileno(), self._beat)
         except OSError:
             is_there = False
         if not is_there:
@@ -203,6 +209,12 @@ class PostConnection(BaseHTTPRequestHandler):
         if reply.message is not None and not peer.is_closed:
             self._chunk(b"event: message\ndata: " + encode(reply.message) + b"\n\n")
         self._chunk(b"")
+
+    def _beat(self) -> None:
+        """Say that the request is in work still, if there is room for it: who does not read is not waited for."""
+        fd = self.connection.fileno()
+        if fd in wait_ready(None, {fd: WRITE}, end_of(0)):
+            self._chunk(b": in work\n\n")
 
     # -- writing ----------------------------------------------------------------------------------------------
 

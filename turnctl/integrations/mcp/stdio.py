@@ -7,10 +7,12 @@ Invariants
       writing; the others leave theirs with it and go on. The turnstile is tried, never waited for.
   J3  After ``close`` nothing is written any more, but for the rest of a line that has begun if the client takes it at
       once.
+  J4  The thread that reads never waits for a client that does not: what does not go out at once is left with a thread
+      that does. So a cancel is read also behind answers that nobody reads. Beyond ``_MOST`` lines it does wait.
 
 May block: ``lines``, until there are some, the stop of the caller's turn, or ``close``; ``send``, while the client
-does not read (a thread that is no work of a turn any more). Line and descriptor are the transport's alone while it
-serves.
+does not read (a thread that is no work of a turn any more; for the one that reads see J4). Line and descriptor are the
+transport's alone while it serves.
 """
 
 from __future__ import annotations
@@ -18,13 +20,17 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from _thread import LockType
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from turnctl import points
 from turnctl.tokens.current import current_token
+from turnctl.tokens.event import release_all
+from turnctl.tokens.threads import needing_threads
 from turnctl.waiting.descriptors import READ, WRITE, wait_ready
+from turnctl.waiting.parking import end_of, wait_until
 from turnctl.waiting.wakeup import Wakeup
 
 __all__ = ["Lines", "standard_streams"]
@@ -32,6 +38,7 @@ __all__ = ["Lines", "standard_streams"]
 _CHUNK = 4096  # PIPE_BUF: a pipe that is writable takes so many bytes at once
 _READ = 1 << 16
 _LONGEST = 64 << 20
+_MOST = 1000  # lines that wait to be written while others are read
 
 
 class Lines:
@@ -43,6 +50,10 @@ class Lines:
         self._bell = Wakeup()
         self._out: deque[bytes] = deque()
         self._turnstile = threading.Lock()
+        self._line = self._rest = memoryview(b"")  # what is being written, by whoever holds the turnstile
+        self._room: list[LockType] = []
+        self._reader = 0
+        self._helpers: list[threading.Thread] = []
         self.is_closed = False
         #: why it ended, if not by the end of the input or by ``close``
         self.broken: str | None = None
@@ -53,6 +64,7 @@ class Lines:
 
     def lines(self) -> Iterator[bytes]:
         """Each line as it comes, without its end; ends with the input or with ``close``. A checkpoint for each read."""
+        self._reader = threading.get_ident()
         kept: list[bytes] = []
         length = 0
         while (data := self._read()) is not None:
@@ -92,32 +104,76 @@ class Lines:
             return
         self._out.append(line + b"\n")
         points.reach("mcp.stdio.given")
-        while self._out and self._turnstile.acquire(blocking=False):
+        if threading.get_ident() != self._reader:
+            self._push(waits=True)
+            return
+        if not self._push(waits=False):
+            self._push_elsewhere()
+        if len(self._out) > _MOST:
+            wait_until(current_token(), lambda: self.is_closed or len(self._out) <= _MOST, None, self._room)
+
+    def _push(self, *, waits: bool) -> bool:
+        """Write what there is, unless somebody does; False if the client does not take it now, and nobody else does."""
+        is_out = True
+        while (self._out or not is_out) and self._turnstile.acquire(blocking=False):
             try:
-                while self._out:
-                    self._write(self._out.popleft())
-            except IndexError:
-                pass  # ``close`` has emptied it
+                is_out = self._write_all(waits=waits)
             finally:
                 self._turnstile.release()  # and *then* look again: one who came meanwhile has left its line here
+            if not is_out:
+                return False
+        return True
 
-    def _write(self, line: bytes) -> None:
-        view = memoryview(line)
-        while view:
-            if self.is_closed and len(view) == len(line):
-                return  # J3
-            bell = self._bell.fd
-            if bell < 0:
-                return
+    def _push_elsewhere(self) -> None:
+        """On a thread that may wait."""
+        thread = threading.Thread(target=self._push_rest, name="turnctl-mcp-writer", daemon=True)
+        self._helpers = [*(one for one in self._helpers if one.is_alive()), thread]
+        try:
+            with needing_threads(thread.name):
+                thread.start()
+        except OSError:  # there is none
+            self._helpers.remove(thread)
+            self._push_rest()
+
+    def _push_rest(self) -> None:
+        if self._turnstile.acquire(blocking=False):  # else another has it, and goes on with what is left
             try:
-                if self._write_fd not in wait_ready(None, {self._write_fd: WRITE, bell: READ}, None):
-                    return
-                view = view[os.write(self._write_fd, view[:_CHUNK]) :]
+                self._write_all(waits=True)
+            finally:
+                self._turnstile.release()
+            self._push(waits=True)
+
+    def _write_all(self, *, waits: bool) -> bool:
+        while self._write(waits=waits):
+            if len(self._out) <= _MOST:
+                release_all(self._room)
+            try:
+                self._line = self._rest = memoryview(self._out.popleft())
+            except IndexError:
+                return True  # all is out, or ``close`` has emptied it
+        return False
+
+    def _write(self, *, waits: bool) -> bool:
+        """Write the line in hand to its end; False if it has to wait and must not."""
+        ends_at = None if waits else end_of(0)
+        while self._rest:
+            bell = self._bell.fd
+            if bell < 0 or (self.is_closed and len(self._rest) == len(self._line)):
+                break  # J3
+            try:
+                ready = wait_ready(None, {self._write_fd: WRITE, bell: READ}, ends_at)
+                if self._write_fd not in ready:
+                    if not ready:
+                        return False
+                    break  # it was closed
+                self._rest = self._rest[os.write(self._write_fd, self._rest[:_CHUNK]) :]
             except (BlockingIOError, InterruptedError):
                 continue
             except OSError as error:
                 self._break(f"{type(error).__name__}: {error}")
-                return
+                break
+        self._line = self._rest = memoryview(b"")
+        return True
 
     def _break(self, why: str) -> None:
         self.broken = self.broken or f"the client does not read: {why}"
@@ -128,9 +184,15 @@ class Lines:
         self.is_closed = True
         self._out.clear()
         self._bell.ring()
+        release_all(self._room)
 
     def release(self) -> None:
-        """Give its own descriptor back; afterwards only ``send`` and ``close`` may be called, which do nothing."""
+        """Give its own descriptor back; afterwards only ``send`` and ``close`` may be called, which do nothing.
+
+        It is closed first, so that whoever writes comes back.
+        """
+        for helper in self._helpers:
+            helper.join()
         self._bell.close()
 
 
