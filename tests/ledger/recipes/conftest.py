@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,10 @@ from stage import ROOT, Stage
 
 @pytest.fixture(scope="session", autouse=True)
 def _nursery() -> Iterator[None]:
-    """Where the processes of all recipes are forked from."""
+    """Where the processes of all recipes are forked from, if the system has what that needs."""
+    if not hasattr(os, "pidfd_open"):
+        yield
+        return
     stages.nursery = Nursery(ROOT)
     yield
     stages.nursery.close()
