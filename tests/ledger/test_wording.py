@@ -171,7 +171,7 @@ def test_line_says_what_still_runs() -> None:
     assert ("finishing", "finishing") == (runs.state, may.state)
     assert "something of it still runs" in str(runs)
     assert "something of it may still run" in str(may)
-    assert ["see whether its worker has ended"] == [one.text for one in may.decisions]
+    assert ["see whether what is left of it has ended"] == [one.text for one in may.decisions]
 
 
 def test_line_of_an_unproven_worker_asks_for_a_decision() -> None:
@@ -182,7 +182,18 @@ def test_line_of_an_unproven_worker_asks_for_a_decision() -> None:
 
     assert (
         "draining; stop requested by alice (enough), promise no-new-actions; still open: the worker cannot be proven "
-        "to be through; no effect is on record; a decision is needed (notify): see whether its worker has ended"
+        "to be through; no effect is on record; a decision is needed (notify): see whether what is left of it has ended"
+    ) == told(desk)
+
+
+def test_line_of_a_running_task_that_may_run_twice() -> None:
+    """A task whose worker cannot be proven to be through is running, and says that something of it may be."""
+    desk = Desk()
+    desk.deal(dealings.cannot_prove, OPERATOR, "i1", 1, why="another user's")
+
+    assert (
+        "running; promise no-new-actions; something of it may still run; no effect is on record; a decision is needed "
+        "(notify): see whether what is left of it has ended"
     ) == told(desk)
 
 

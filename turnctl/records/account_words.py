@@ -46,7 +46,7 @@ def decisions(report: TaskReport) -> tuple[Decision, ...]:
             worst = max((ESCALATIONS[one.consequence] for one in these), key=_URGENCY.__getitem__)
             found.append(Decision(worst, _WAYS[is_reconcilable, len(these) == 1]))
     if report.task.execution == "unproven":
-        found.append(Decision("notify", "see whether its worker has ended"))
+        found.append(Decision("notify", "see whether what is left of it has ended"))
     return tuple(sorted(found, key=lambda one: -_URGENCY[one.escalation]))
 
 
@@ -91,7 +91,7 @@ def _execution(report: TaskReport) -> Iterable[str]:
     elif task.is_running and task.execution == "idle":
         yield "nobody works on it"
     elif task.is_running and task.execution == "unproven":
-        yield "its worker cannot be proven to be through"
+        yield "something of it may still run"
     elif task.execution == "fenced":
         yield "its worker was fenced, and may live"
     still = [one for one in report.missing if not one.startswith("effect ")]
