@@ -90,10 +90,11 @@ def grow(path: Path, effects: int) -> None:
                 before = after
                 last[of, subject] = row
             connection.execute("BEGIN")
-            for (of, subject), row in last.items():
-                connection.execute(statements[of], [*row, authority])
-                if of == "effect":
-                    connection.execute("INSERT INTO payload VALUES (?, ?)", (subject, PAYLOAD))
+            for of in ("task", "lease", "receipt", "effect"):
+                rows = [[*row, authority] for (kind, _), row in last.items() if kind == of]
+                connection.executemany(statements[of], rows)
+            bodies = [(subject, PAYLOAD) for kind, subject in last if kind == "effect"]
+            connection.executemany("INSERT INTO payload VALUES (?, ?)", bodies)
             connection.executemany(f"INSERT INTO log VALUES ({', '.join('?' * 12)})", lines)
             connection.execute("INSERT INTO head VALUES (?, ?, ?)", (inc, n, before))
             connection.execute("COMMIT")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 import sys
@@ -511,6 +512,30 @@ def test_purge_goes_on_after_a_kill(place: Path, point: str) -> None:
     assert {"i1", "new"} == left
     assert 0 == free
     assert () == verify(place).findings
+
+
+@pytest.mark.parametrize("point", ["purge.before_commit", "purge.after_commit", "purge.clear.after_commit"])
+def test_output_of_turns_goes_also_after_a_kill(place: Path, point: str) -> None:
+    """What their turns printed is not left behind where the purge was killed in between; that of others stays."""
+    with turnctl.open_ledger(str(place)) as ledger:
+        task = ledger.submit("acme", "job")
+        with turnctl.turn(task=task) as turn:
+            for n in range(30):
+                with turn.effect("mail.send", key=str(n)) as sent:
+                    sent.complete("ok")
+    outputs = place.parent / "turns"
+    for name in (turn.turn_id, "another"):
+        (outputs / name).mkdir(parents=True, mode=0o700)
+        (outputs / name / "out.head").write_text("said")
+    process = program(_PURGE, place, TURNCTL_LEDGER_FAILPOINT=f"{point}=kill")
+    process.communicate()
+    finish(program(_PURGE, place))
+
+    assert -9 == process.returncode
+    assert {"another"} == {one for one in os.listdir(outputs) if not one.startswith(".")}
+    assert len(os.listdir(outputs)) <= 2
+    finish(program(_PURGE, place))
+    assert ["another"] == os.listdir(outputs)
 
 
 def test_two_purges_at_once_bury_each_once(place: Path) -> None:

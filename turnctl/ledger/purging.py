@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from turnctl.clock import wall
 from turnctl.errors import BadArgument
 from turnctl.ledger.graves import Pin, known, pinned
-from turnctl.ledger.spooling import forget, with_output
+from turnctl.ledger.spooling import forget, forget_noted, with_output
 from turnctl.records.retention import Purged
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class _Purge:
     # -- burying --------------------------------------------------------------------------------------------------
 
     def _bury(self, incs: list[str]) -> None:
-        turns = with_output(self.store, incs)
+        output = with_output(self.store, incs)
         while incs:
             done = self.store.transact(lambda books, incs=incs: self._piece(books, incs), point="purge")  # type: ignore[misc]
             self.count += done.buried
@@ -137,7 +137,7 @@ class _Purge:
             incs = incs[done.seen :]
             if done.unfinished is not None:
                 self._clear(done.unfinished)
-        forget(self.store, turns)
+        forget(self.store, output)
 
     def _piece(self, books: Books, incs: list[str]) -> _Done:
         """Bury as many of these as one transaction should (U1)."""
@@ -165,6 +165,7 @@ class _Purge:
         """Go on with what a purge that was killed has left."""
         for inc in self.store.read(lambda books: books.remains()):
             self._clear(inc)
+        forget_noted(self.store)
 
     # -- afterwards -----------------------------------------------------------------------------------------------
 
