@@ -272,6 +272,8 @@ def ledgers(send: Callable[[bytes, str], str]) -> list[EffectRecord]:
         with turnctl.turn(task=task) as turn:
             with turn.effect("mail.send", key="1", payload={"to": "bob"}, adapter=adapter, consequence="high") as sent:
                 assert_type(sent, TurnEffect)
+                sent.requested("request-1")
+                assert_type((sent.generation, sent.is_reconcilable), tuple[int, bool])
                 sent.complete(receipt=send(sent.payload, sent.effect_id))
             with turn.share("index") as shared:
                 assert_type(shared, Share)
@@ -283,6 +285,7 @@ def ledgers(send: Callable[[bytes, str], str]) -> list[EffectRecord]:
             made.reject("too late")
         report = ledger.report(task)
         assert_type(report, TaskReport)
+        assert_type([one.text for one in report.decisions], list[str])
         assert_type(ledger.purge(older_than="30d", keep_tombstones="90d", dry_run=True), Purged)
         assert_type(ledger.bundle(task, "job.bundle", payloads=False, scope="self"), Bundled)
         assert_type(turn.report.effects, tuple[EffectRecord, ...])
