@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -17,8 +18,8 @@ from mcping import Stage, server_program
 from standins import BOUND, Background, until
 
 import turnctl
-from turnctl import BadArgument
-from turnctl.integrations.mcp import Server
+from turnctl import BadArgument, clock
+from turnctl.integrations.mcp import Server, tasked
 
 mcp_package = pytest.importorskip("mcp", reason="the official SDK of MCP is not installed: pip install mcp")
 
@@ -49,6 +50,8 @@ for line in sys.stdin.buffer:
         asking = number
         say(id=77, method="roots/list")
     elif method == "tools/call":
+        for one in message["params"].get("arguments", {}).get("messages", []):
+            sys.stdout.buffer.write(json.dumps(one).encode() + b"\n")
         sys.stdout.buffer.write({"noise": b"\xff\xfe\n{{{\n[]\nnull\n"}.get(message["params"]["name"], b""))
         say(id=number, result=text("said"))
     elif method == "x/any":
@@ -119,6 +122,41 @@ def test_server_that_writes_other_things(odd: list[str]) -> None:
     """Bytes that are no UTF-8, and lines that are no message, are not the end of the connection."""
     with Client.stdio(odd) as client:
         assert ["said", "said"] == [said(client, tool) for tool in ("noise", "plain")]
+
+
+ODD: list[Any] = [None, True, -1, 1.5, 1e300, 10**30, "", "x", "working", "completed", [], [1], {}, {"status": []}]
+KEYS = ("taskId", "status", "task", "requestId", "progressToken", "progress", "level", "_meta", "result", "error", "id")
+
+
+def test_messages_that_nobody_expects(odd: list[str]) -> None:
+    """Notifications, requests and responses with anything in them: the connection takes note of none, and lives on."""
+    chance = random.Random(7)
+
+    def params() -> dict[str, Any]:
+        return {key: chance.choice([*ODD, {key: chance.choice(ODD)}]) for key in chance.sample(KEYS, 4)}
+
+    messages: list[dict[str, Any]] = [{"method": "notifications/x", "params": {"status": ["a"]}}]
+    for _ in range(60):
+        method = chance.choice(("notifications/progress", "notifications/tasks/status", "notifications/x"))
+        messages.append({"method": method, "params": params()})
+        messages.append({"method": "roots/list", "id": chance.choice((1, "a")), "params": params()})
+        messages.append({"id": chance.choice((9999, "turnctl-1", "turnctl-cancel-1", None, [])), "result": params()})
+        messages.append({"id": chance.choice((9999, "x", None)), "error": chance.choice(ODD)})
+    given = {"messages": [{"jsonrpc": "2.0", **one} for one in messages]}
+    with Client.stdio(odd) as client:
+        first = client.call_tool("say", given, timeout=BOUND).content[0].text
+
+        assert ["said", "said"] == [first, said(client, "plain")]
+
+
+@pytest.mark.parametrize("interval", [None, True, -1, 0, 1e308, float("inf"), float("nan"), "x", [1]])
+def test_pauses_that_are_none(monkeypatch: pytest.MonkeyPatch, interval: Any) -> None:
+    """A task that names no time to wait until the next question is asked about in the usual time."""
+    monkeypatch.setattr("turnctl.integrations.mcp.tasked._PAUSE_S", 0.001)
+    began_at = clock.monotonic()
+    tasked._pause({"status": "working", "pollInterval": interval}, None)
+
+    assert clock.monotonic() - began_at < 1.0
 
 
 def test_response_of_ours_that_is_no_json(odd: list[str]) -> None:

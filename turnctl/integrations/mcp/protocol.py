@@ -31,6 +31,7 @@ __all__ = [
     "dialect_of",
     "end_task",
     "evidence_of",
+    "is_final",
     "key_of",
     "lose",
     "signal_failed",
@@ -96,6 +97,11 @@ def dialect_of(transport: Transport, version: str | None, *, is_task: bool = Fal
     if is_task:
         return TASK_CANCEL
     return STREAM_CLOSE if transport == "http" and with_stateless(version) else CANCELLED
+
+
+def is_final(state: Any) -> bool:
+    """Whether ``state``, which a server may say to be anything, is one in which a task stays."""
+    return isinstance(state, str) and state in FINAL
 
 
 def task_in(result: Any) -> tuple[str, str | None] | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from turnctl.clock import parse_duration
 from turnctl.errors import TurnctlError
 from turnctl.integrations.mcp.faults import Refused
-from turnctl.integrations.mcp.protocol import FINAL, task_in, with_stateless
+from turnctl.integrations.mcp.protocol import is_final, task_in, with_stateless
 from turnctl.tokens.current import current_token
 from turnctl.waiting.parking import end_of, left_until, wait_until
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["run_task"]
 
 _PAUSE_S = 0.5  # between two questions, where the server names no time
+_LONGEST_MS = 86_400_000  # above which what it names is no time to wait
 
 
 def run_task(
@@ -39,7 +40,7 @@ def run_task(
         return made
     task_id, task = found[0], made.get("task", made)
     try:
-        while task.get("status") not in FINAL:
+        while not is_final(task.get("status")):
             _pause(task, ends_at)
             task = client.request("tasks/get", {"taskId": task_id}, timeout=left_until(ends_at))
     except (TimeoutError, TurnctlError) as error:
@@ -52,7 +53,7 @@ def _pause(task: dict[str, Any], ends_at: float | None) -> None:
     if task.get("status") == "input_required":
         raise TurnctlError(f"task {task.get('taskId')} wants input, which run_task() has not, and is cancelled")
     wanted = task.get("pollInterval", task.get("pollIntervalMs"))
-    seconds = wanted / 1000 if isinstance(wanted, int | float) and wanted > 0 else _PAUSE_S
+    seconds = wanted / 1000 if isinstance(wanted, int | float) and 0 < wanted < _LONGEST_MS else _PAUSE_S
     left = left_until(ends_at)
     if left == 0:
         raise TimeoutError("the task had not ended in time, and was cancelled; give it longer")

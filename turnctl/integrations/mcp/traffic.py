@@ -16,10 +16,10 @@ from turnctl.clock import wall
 from turnctl.integrations.mcp import sdk
 from turnctl.integrations.mcp.faults import ConnectionLost, Refused
 from turnctl.integrations.mcp.protocol import (
-    FINAL,
     answer_cancel,
     end_task,
     evidence_of,
+    is_final,
     key_of,
     lose,
     take_response,
@@ -133,7 +133,7 @@ class Traffic:
 
     def _see_task(self, told_of: Any) -> None:
         """The server has said how a task stands; one that has ended needs no stop."""
-        if not isinstance(told_of, dict) or told_of.get("status") not in FINAL:
+        if not isinstance(told_of, dict) or not is_final(told_of.get("status")):
             return
         flight = self.task(told_of.get("taskId"))
         if flight is not None:
