@@ -184,7 +184,8 @@ class Bundle:
         if line["prev_hash"] != before:
             refuse(where, "it does not follow the one before it")
         text = json.dumps([before, *(line[name] for name in EVENT[:8]), repr(line["at"])])
-        if not isinstance(line["at"], float) or sha256(text.encode()).hexdigest() != line["hash"]:
+        plain = all(isinstance(line[name], str) for name in ("kind", "actor", "authority", "subject", "body"))
+        if not plain or not isinstance(line["at"], float) or sha256(text.encode()).hexdigest() != line["hash"]:
             refuse(where, "it was changed after it was written: its hash is another one")
         pos = line["pos"]
         if not isinstance(pos, int) or pos in self._positions or (events and events[-1]["pos"] >= pos):
