@@ -180,6 +180,28 @@ def test_killed_before_the_child_is_started(stage: Stage, quick: Path, cancelled
     assert {"cancelled_settled"} == {*family.states(), task_of(stage, child).state}
 
 
+@pytest.mark.parametrize(("point", "reaches"), [("before_commit", False), ("after_commit", True)])
+def test_killed_canceller_reaches_all_or_none(stage: Stage, quick: Path, point: str, reaches: bool) -> None:
+    """A canceller that is killed has cancelled the whole tree, or nothing of it, which is then for another one."""
+    family = Family(stage, "child.before_begin", quick, above=2)
+    canceller = stage.player(f"cancel.{point}=pause")
+    canceller.tell("cancel", inc=family.chain[0], by="first")
+    canceller.reached()
+    canceller.kill()
+    reached = [cr_of(stage, inc) is not None for inc in family.chain]
+    second = stage.player()
+    second.do("cancel", inc=family.chain[0], by="second")
+    family.worker.release()
+    refused = family.worker.answer()
+    family.end()
+    second.end()
+
+    assert 3 * [reaches] == reached
+    assert 3 * ["first" if reaches else "second"] == [cr_of(stage, inc).requester for inc in family.chain]
+    assert "cancelled" == refused["code"]
+    assert {"cancelled_settled"} == set(family.states())
+
+
 @pytest.mark.timeout(600)
 def test_either_comes_first(stage: Stage, rounds: int) -> None:
     """Whatever was registered when the tree was cancelled is stopped with it, and nothing that comes later is there."""
