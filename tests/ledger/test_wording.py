@@ -144,6 +144,14 @@ def test_several_effects_are_counted_and_named() -> None:
     ) == told(desk)
 
 
+def test_many_effects_do_not_fill_the_line() -> None:
+    """The first of them are named, the others counted."""
+    desk = desk_with("+".join(["completed"] * 40), "cancelled_settled")
+
+    assert "; 40 effects already happened, admitted before the stop: mail.send '1', " in told(desk)
+    assert ", mail.send '5' and 35 more; no decision is needed" in told(desk)
+
+
 def test_compensation_is_told_apart() -> None:
     """What was done to make something good is no effect of the task, and not older than the stop."""
     desk = desk_with("completed", "cancelled_settled")

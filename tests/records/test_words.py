@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from turnctl.records.effects import EffectRecord
 from turnctl.records.process import ProcessOutcome, Survivor
 from turnctl.records.report import TurnReport
 from turnctl.records.stops import CAUSES, StopRecord
@@ -27,6 +28,10 @@ def stopped(**fields: object) -> TurnReport:
 def processes(ended: int, killed: int = 0, left: int = 0, *, proven: bool = True) -> tuple[ProcessOutcome, ...]:
     survivors = tuple(Survivor(n, 0.0, "sleep", "S", "") for n in range(left))
     return (ProcessOutcome(1, ("x",), ended=ended, killed=killed, survivors=survivors, empty_proven=proven),)
+
+
+def done(n: int) -> EffectRecord:
+    return EffectRecord(f"e{n}", "mail.send", str(n), "closed", "completed", "250 ok")
 
 
 @pytest.mark.parametrize(
@@ -60,6 +65,18 @@ def processes(ended: int, killed: int = 0, left: int = 0, *, proven: bool = True
         ),
         (report(effects_unresolved=1), "completed, effects unresolved: 1 effect with unknown outcome"),
         (report(effects_unresolved=2), "completed, effects unresolved: 2 effects with unknown outcome"),
+        (report(effects=(done(1),)), "completed"),
+        (
+            stopped(stop_took_s=None, effects=(done(1),)),
+            "stopped by the user: 1 effect already happened (mail.send '1')",
+        ),
+        (
+            stopped(stop_took_s=None, effects=tuple(done(n) for n in range(8))),
+            (
+                "stopped by the user: 8 effects already happened "
+                "(mail.send '0', mail.send '1', mail.send '2', mail.send '3', mail.send '4' and 3 more)"
+            ),
+        ),
         (report(outcome="failed", stop=stop()), "failed, asked to stop by the user"),
         (
             report(outcome=None, execution="running", stop=stop(reason="enough")),

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from turnctl.records.words import named
+
 if TYPE_CHECKING:
     from turnctl.records.accounts import TaskReport
     from turnctl.records.effects import Consequence, EffectRecord
@@ -146,7 +148,7 @@ def _counted(said: str, ones: list[EffectRecord]) -> str:
     is_one = len(ones) == 1
     rest = rest.replace("{is}", "is" if is_one else "are").replace("{was}", "was" if is_one else "were")
     count = f"one {what}" if is_one else f"{len(ones)} {what}s"
-    return f"{count} {rest}: {', '.join(f'{one.kind} {one.key!r}' for one in ones)}"
+    return f"{count} {rest}: {named(ones)}"
 
 
 def _decision(report: TaskReport) -> str:

@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from turnctl.records.effects import EffectRecord
     from turnctl.records.process import ProcessOutcome
     from turnctl.records.report import TurnReport
     from turnctl.records.stops import StopRecord
 
-__all__ = ["sentence", "who"]
+__all__ = ["named", "sentence", "who"]
+
+#: how many things a line names before it counts
+_MOST_NAMES = 5
 
 _WHO = {
     "user": "the user",
@@ -32,6 +38,13 @@ def who(record: StopRecord) -> str:
     return record.by or _WHO[record.cause]
 
 
+def named(effects: Sequence[EffectRecord]) -> str:
+    """The first few of them by kind and key, and how many more there are."""
+    first = ", ".join(f"{one.kind} {one.key!r}" for one in effects[:_MOST_NAMES])
+    more = len(effects) - _MOST_NAMES
+    return f"{first} and {more} more" if more > 0 else first
+
+
 def sentence(report: TurnReport) -> str:
     """One line: how it stands, who stopped it, what became of its processes, what is left."""
     parts = [_opening(report)]
@@ -43,6 +56,9 @@ def sentence(report: TurnReport) -> str:
     if report.effects_unresolved:
         n = report.effects_unresolved
         parts.append(f"{n} effect{'s' if n > 1 else ''} with unknown outcome")
+    done = [one for one in report.effects if one.disposition == "completed"]
+    if done and report.stop is not None:  # a stop takes nothing back, and whoever asked for it may think so
+        parts.append(f"{len(done)} effect{'s' if len(done) > 1 else ''} already happened ({named(done)})")
     return parts[0] + (": " + ", ".join(parts[1:]) if len(parts) > 1 else "")
 
 
