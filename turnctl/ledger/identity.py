@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from turnctl.records.tasks import Holder
 
-__all__ = ["Whoever", "identity_of", "not_yet", "proof_of_death", "proof_of_end", "this_process"]
+__all__ = ["Whoever", "identity_of", "members_of", "not_yet", "proof_of_death", "proof_of_end", "this_process"]
 
 
 class Whoever(NamedTuple):
@@ -92,11 +92,11 @@ def proof_of_end(holder: Holder) -> str | None:
     proof = proof_of_death(holder)
     if proof is None or holder.boot_id != _me().boot_id:
         return proof
-    left = _members(holder.pid)
+    left = members_of(holder.pid)
     return None if left is None or left else f"{proof}, nor one of its session or group"
 
 
-def _members(pid: int) -> list[int] | None:
+def members_of(pid: int) -> list[int] | None:
     """Who is in the session or group with that number; None where the process table cannot be read."""
     found = []
     try:

@@ -1,0 +1,240 @@
+"""Stopping turns from another process: what is accepted, who is helped, and what is said of processes and effects."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import alive
+from launch import BOUND, ROOT, Ended, ask, call, clean_environment
+from schemas import fits
+from shapes import shape
+from shelf import IDS
+from standins import until
+from warding import parent_of
+from warding import tag as some_tag
+
+COMPLETED, FAILED, CANCELLED, UNRESOLVED, LOST, RUNNING = IDS
+
+Capture = pytest.CaptureFixture[str]
+
+#: an agent that has told of one effect and waits for a command, in a turn that it names
+_AGENT = f"""
+import json, os, sys
+sys.path.insert(0, {ROOT!r})
+import turnctl
+with turnctl.open_ledger() as ledger:
+    task = ledger.submit("acme", sys.argv[1])
+    with turnctl.turn("work", task=task, grace="300ms", turn_id=sys.argv[1]) as turn:
+        with turn.effect("mail.send", key="k", payload="x") as sent:
+            sent.complete(receipt="250 ok")
+        command = json.loads(os.environ["COMMAND"])
+        BODY
+"""
+_WAITS = "turn.run(command, stdout=1)"
+#: lets no thread of its own run
+_COUNTS = "turn.popen(command, stdout=1); turn.sleep(0.5); sum(range(10**12))"
+
+
+@contextmanager
+def agent(folder: Path, turn: str, command: list[str], body: str = _WAITS) -> Iterator[subprocess.Popen[bytes]]:
+    """One whose command has said that it is there; the command is not in the argv of the agent."""
+    env = clean_environment(TURNCTL_STATE_DIR=str(folder), COMMAND=json.dumps(command))
+    argv = [sys.executable, "-c", _AGENT.replace("BODY", body), turn]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=env, start_new_session=True) as process:
+        try:
+            assert process.stdout is not None
+            assert select.select([process.stdout], [], [], BOUND)[0]
+            assert b"ready\n" == process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+            process.send_signal(signal.SIGCONT)
+
+
+def stop(folder: Path, *args: str) -> Ended:
+    """The command as another process."""
+    return call("stop", "--state-dir", str(folder), *args)
+
+
+def whole(text: str) -> str:
+    """A text without its times."""
+    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text)
+
+
+def test_running_turn_is_stopped_and_accounted_for(tmp_path: Path) -> None:
+    """Who and why are on record, the command has ended when it returns, and processes and effects are told apart."""
+    tag = some_tag()
+    with agent(tmp_path, "t-one", shape("plain", tag)):
+        plan = stop(tmp_path, "--dry-run", "@")
+        ended = stop(tmp_path, "--by", "ana", "--reason", "wrong repo", "t-o")
+        left = alive(tag)
+        again = stop(tmp_path, "t-one")
+
+    assert 0 == plan.status
+    expected = r"t-one \(running\) would be stopped\n  ends      process .* \(pid \d+\)\n  too late  mail"
+    assert re.match(expected, plan.out)
+    assert [] == left
+    assert 0 == ended.status
+    expected = """\
+        Stop accepted for t-one (revision 2, by ana: wrong repo)
+          work       closed TIME, no new actions admitted
+          processes  1 ended, none left
+          effects    1 completed
+        Cancelled, settled.
+        """
+    assert textwrap.dedent(expected) == whole(ended.out)
+    assert Ended(3, "t-one was not stopped: turn t-one is over (cancelled): nothing was stopped\n", "") == again
+
+
+def test_stop_without_waiting_says_that_it_was_accepted(tmp_path: Path) -> None:
+    """--no-wait comes back at once; repeating it gives the record of the first, whoever repeats it."""
+    tag = some_tag()
+    with agent(tmp_path, "t-two", shape("deaf", tag)):
+        first = fits(json.loads(stop(tmp_path, "--json", "--no-wait", "--by", "ana", "@").out))["stops"][0]
+        second = fits(json.loads(stop(tmp_path, "--json", "--by", "ben", "--reason", "me too", "@").out))["stops"][0]
+
+    assert (True, True) == (first["accepted"], first["first"])
+    if second["accepted"]:  # else it had ended by then
+        assert (False, first["record"]) == (second["first"], second["record"])
+    assert until(lambda: not alive(tag))
+
+
+def test_program_that_stands_still_is_continued(tmp_path: Path) -> None:
+    """A program that was stopped by a signal cannot hear of a stop: it is continued, which is said, and obeys."""
+    tag = some_tag()
+    with agent(tmp_path, "t-still", shape("plain", tag)) as process:
+        process.send_signal(signal.SIGSTOP)
+        ended = stop(tmp_path, "session:work")
+        left = alive(tag)
+
+    assert ([], 0) == (left, ended.status)
+    assert f"process {process.pid}, which runs the turn, stood still and was continued" in ended.err
+
+
+def test_turn_of_a_program_that_is_gone_is_ended_from_here(tmp_path: Path) -> None:
+    """Program, launcher and warden were killed at one moment: what they left is ended by identity, and recorded."""
+    tag = some_tag()
+    with agent(tmp_path, "t-gone", shape("deaf", tag)) as process:
+        (pid,) = alive(tag)
+        helpers = [parent_of(pid), parent_of(parent_of(pid))]
+        for one in helpers:
+            os.kill(one, signal.SIGSTOP)
+        process.kill()
+        process.wait()
+        for one in helpers:
+            os.kill(one, signal.SIGKILL)
+        before = alive(tag)
+        ended = stop(tmp_path, "--json", "--grace", "100ms", "@")
+    (found,) = fits(json.loads(ended.out))["stops"]
+
+    assert [pid] == before
+    assert [] == alive(tag)
+    assert (0, "cancelled, settled", []) == (ended.status, found["state"], found["processes"]["left"])
+    assert f"ending what it started from here: {pid}" in found["helped"][0]
+
+
+def test_program_that_does_not_answer_is_helped(tmp_path: Path) -> None:
+    """Its commands are ended from here although it sits in code that lets no thread of its own run."""
+    tag = some_tag()
+    with agent(tmp_path, "t-busy", shape("plain", tag), _COUNTS):
+        ended = stop(tmp_path, "--force", "--wait", "4s", "@")
+        left = alive(tag)
+
+    assert [] == left
+    assert (6, True) == (ended.status, "its program does not answer: ending what it started from here" in ended.err)
+    assert "Stop accepted" in ended.out
+    assert "settled" not in ended.out.lower()
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "said"),
+    [
+        ([COMPLETED], 3, f"{COMPLETED} was not stopped: turn {COMPLETED} is over (completed): nothing was stopped\n"),
+        (["--ok-if-finished", COMPLETED], 0, f"{COMPLETED} was not stopped: turn {COMPLETED} is over (completed): "),
+        (["--expect-rev", "7", RUNNING], 3, f"{RUNNING} was not stopped: the task of turn {RUNNING} is at revision 1"),
+        ([COMPLETED, FAILED, COMPLETED], 3, f"{COMPLETED} was not stopped: "),
+        (["--no-wait", RUNNING], 0, f"Stop accepted for {RUNNING} (revision 2, by "),
+        (["-s", "build", "--no-wait"], 0, f"Stop accepted for {RUNNING} (revision 2, by "),
+        (["--all", "-y", "--no-wait"], 0, f"Stop accepted for {RUNNING} (revision 2, by "),
+        (["--all", "--dry-run"], 0, f"{RUNNING} (running) would be stopped\n  too late  email.send 'k0': pending\n"),
+    ],
+)
+def test_answers(shelf: Path, capfd: Capture, args: list[str], status: int, said: str) -> None:
+    """What was over already, what has moved on, and what was accepted, each with its status."""
+    ended = ask(capfd, "stop", *args)
+
+    assert (status, "") == (ended.status, ended.err)
+    assert ended.out.startswith(said)
+
+
+def test_lost_turn_settles(shelf: Path, capfd: Capture) -> None:
+    """A turn whose process is gone, and that left nothing, is settled by the stop, and is told as that from then on."""
+    ended = ask(capfd, "stop", "--by", "ana", LOST)
+
+    assert (0, "Cancelled, settled.") == (ended.status, ended.out.splitlines()[-1])
+    assert f"{LOST} cancelled, settled, " == ask(capfd, "status", LOST).out[: len(LOST) + 21]
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "message"),
+    [
+        ([], 2, "say what to stop: one turn or more, --session NAME, or --all"),
+        (["-s", "build", RUNNING], 2, "say what to stop: one turn or more, --session NAME, or --all"),
+        (["t9z"], 4, "there is no turn t9z"),
+        (["-s", "docs"], 4, "no turn runs in session 'docs'"),
+        (["--reason", "a\nb", RUNNING], 2, "--reason is a line of text, not 'a\\nb'"),
+        (["--by", " ", RUNNING], 2, "--by is a line of text, not ' '"),
+        (["--wait", "0s", RUNNING], 2, "--wait"),
+        (["--grace", "5", RUNNING], 2, "--grace"),
+        (["--all"], 2, f"--all would stop 2 turns ({RUNNING}, {LOST}); say that you mean it: -y"),
+    ],
+)
+def test_misuse_is_told(shelf: Path, capfd: Capture, args: list[str], status: int, message: str) -> None:
+    """Wrong use stops nothing, and says what would be right."""
+    ended = ask(capfd, "stop", *args)
+
+    assert (status, "") == (ended.status, ended.out)
+    assert ended.err.startswith(f"turnctl: error: {message}")
+    assert "running" == ask(capfd, "status", RUNNING).out.split()[1].rstrip(",")
+
+
+def test_plan_is_a_document_too(shelf: Path, capfd: Capture) -> None:
+    """--dry-run with --json is the same object, of a stop that was not asked for."""
+    (plan,) = fits(json.loads(ask(capfd, "stop", "--dry-run", "--json", RUNNING).out))["stops"]
+
+    assert (False, False, None, "running") == (plan["accepted"], plan["first"], plan["record"], plan["state"])
+
+
+def test_ledger_that_is_held_is_told(shelf: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where another program holds the ledger for too long that is told with its number, and nothing is stopped."""
+    from turnctl.cli import stopping
+    from turnctl.ledger.opening import open_sqlite
+
+    monkeypatch.setattr(stopping, "BUSY_S", 0.1)
+    monkeypatch.setattr(stopping, "LOOK_S", 0.1)
+    code = (
+        f"import sys; sys.path.insert(0, {ROOT!r})\nfrom turnctl.ledger.opening import open_sqlite\n"
+        f"open_sqlite({str(shelf / 'ledger.sqlite3')!r}).transact(lambda books: (print('in', flush=True), input()))\n"
+    )
+    pipe: Any = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        ended = ask(capfd, "stop", RUNNING)
+        other.kill()
+
+    assert (5, "") == (ended.status, ended.out)
+    assert f"process {other.pid}" in ended.err
+    open_sqlite(shelf / "ledger.sqlite3").close()

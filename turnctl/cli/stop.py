@@ -1,0 +1,173 @@
+"""``turnctl stop``: stop turns from any terminal, and say what that reached and what had already got out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from turnctl.cli.answering import Answering, answering
+from turnctl.cli.codes import Code
+from turnctl.cli.names import find
+from turnctl.cli.opened import no_turns, opened
+from turnctl.cli.options import Duration
+from turnctl.cli.problems import Problem
+from turnctl.cli.stdout import put, put_document
+from turnctl.clock import parse_duration
+from turnctl.ledger.whereabouts import default_path
+
+if TYPE_CHECKING:
+    from turnctl.ledger.glance import Glance, Glances
+
+__all__ = ["stop"]
+
+
+@click.command(
+    cls=Answering,
+    short_help="Stop turns, and say what that reached and what had already got out.",
+    examples=[
+        ("turnctl stop @", "the newest turn"),
+        ("turnctl stop --reason 'wrong repo' t2nn3c", "one, with why, which is kept"),
+        ("turnctl stop --force session:build", "the one that runs in a session, at once"),
+        ("turnctl stop --all -y --no-wait", "all that run, without waiting for their end"),
+        ("turnctl stop --dry-run @", "who would be asked, and what is beyond recall"),
+    ],
+    tables=[
+        (
+            "Exit status",
+            [
+                ("0", "all of it has stopped and is settled; with --no-wait: the stop was accepted"),
+                ("3", "the turn was over already, and nothing was stopped"),
+                ("4", "there is no such turn, or the name fits several"),
+                ("6", "the time for waiting has passed, and it still drains"),
+                ("7", "it has stopped, and the outcome of effects is not known"),
+                ("2, 5", "wrong use; the state directory cannot be used"),
+            ],
+        )
+    ],
+    help="A stop asks first, and then kills; it closes the gate for good, and cannot undo what was already sent. The "
+    "first one stays on record: repeating it changes nothing, and waits again. With several turns the highest exit "
+    "status counts.",
+)
+@click.argument("turns", nargs=-1, metavar="[TURN]...")
+@click.option("-s", "--session", metavar="NAME", help="The turn that runs in this session.")
+@click.option("--all", "is_all", is_flag=True, help="All turns that have not ended.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before all are stopped.")
+@click.option("--reason", metavar="TEXT", help="Why; it is kept on record.")
+@click.option("--by", metavar="NAME", help="Who asks; by default the user's login name.")
+@click.option("-f", "--force", is_flag=True, help="Kill at once, without asking first; kept on record as that.")
+@click.option(
+    "--grace",
+    type=Duration(zero=True),
+    default="5s",
+    show_default=True,
+    metavar="DUR",
+    help="From asking to killing, where its own program does not do it.",
+)
+@click.option(
+    "--wait", type=Duration(), default="30s", show_default=True, metavar="DUR", help="Wait so long for its end."
+)
+@click.option("--no-wait", is_flag=True, help="Do not wait: say that it was accepted.")
+@click.option("--expect-rev", type=click.IntRange(min=1), metavar="N", help="Only if its task is at this revision.")
+@click.option("--ok-if-finished", is_flag=True, help="Exit with 0 where it was over already.")
+@click.option("--dry-run", is_flag=True, help="Stop nothing: say who would be asked.")
+@answering()
+def stop(
+    turns: tuple[str, ...],
+    session: str | None,
+    is_all: bool,
+    yes: bool,
+    reason: str | None,
+    by: str | None,
+    force: bool,
+    grace: str,
+    wait: str,
+    no_wait: bool,
+    expect_rev: int | None,
+    ok_if_finished: bool,
+    dry_run: bool,
+    as_json: bool,
+    state_dir: str | None,
+    quiet: int,
+) -> Code:
+    if sum((bool(turns), session is not None, is_all)) != 1:
+        raise click.UsageError("say what to stop: one turn or more, --session NAME, or --all")
+    for what, text in (("--reason", reason), ("--by", by)):
+        if text is not None and (not text.isprintable() or not text.strip()):
+            raise click.UsageError(f"{what} is a line of text, not {text!r}")
+    found = _meant(state_dir, turns, session, is_all)
+    if is_all and not dry_run and not yes:
+        _confirm(found)
+    from turnctl.cli.stopped import Stopped, plan
+    from turnctl.cli.stopping import LOOK_S
+    from turnctl.ledger.opening import open_sqlite
+
+    store = open_sqlite(default_path(state_dir), busy_s=LOOK_S)
+    try:
+        if dry_run:
+            put("".join(plan(store, one) for one in found) if not as_json else "")
+            if as_json:
+                put_document({"schema": "turnctl.stops/1", "stops": [Stopped.planned(store, one) for one in found]})
+            return Code.OK
+        asked = [
+            Stopped.asked(
+                store, one, by=by or _login(), reason=reason, kill=force, revision=expect_rev, quiet=quiet > 0
+            )
+            for one in found
+        ]
+        if not no_wait:
+            within = parse_duration(wait, what="--wait") or 0.0
+            grace_s = parse_duration(grace, what="--grace", zero=True) or 0.0
+            for one in asked:
+                one.see_through(within, grace_s)
+        code = max(
+            (one.code(is_waited_for=not no_wait, ok_if_finished=ok_if_finished) for one in asked), default=Code.OK
+        )
+        if as_json:
+            put_document({"schema": "turnctl.stops/1", "stops": [one.as_dict() for one in asked]})
+        elif not quiet:
+            put("".join(one.text() for one in asked) or "nothing runs\n")
+        return code
+    finally:
+        store.close()
+
+
+def _meant(state_dir: str | None, turns: tuple[str, ...], session: str | None, is_all: bool) -> list[Glance]:
+    """Which turns are meant, each once."""
+    there = opened(state_dir)
+    if there is None:
+        if is_all:
+            return []
+        raise no_turns(state_dir, turns[0] if turns else f"session:{session}")
+    with there:
+        if is_all:
+            return list(there.open())
+        names = [f"session:{session}"] if session is not None else list(turns)
+        return list({one.turn_id: one for one in (_one(there, name) for name in names)}.values())
+
+
+def _one(there: Glances, name: str) -> Glance:
+    return find(there, name)
+
+
+def _confirm(found: list[Glance]) -> None:
+    """Ask a person, where there is one to ask; else it has to be said beforehand."""
+    if not found:
+        return
+    listed = ", ".join(one.turn_id for one in found[:8]) + (" and more" if len(found) > 8 else "")
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()):
+        raise click.UsageError(f"--all would stop {len(found)} turns ({listed}); say that you mean it: -y")
+    if not click.confirm(f"turnctl: stop {len(found)} turns ({listed})?", err=True):
+        raise Problem("not_confirmed", "nothing was stopped", "name the turns that are to be stopped", Code.NOT_SO)
+
+
+def _login() -> str:
+    """Who asks, by the name of this user."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"user {os.getuid()}"

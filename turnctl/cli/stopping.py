@@ -1,0 +1,260 @@
+"""Stopping one turn from outside, and seeing it through: the cancellation, who is waited for, what is left.
+
+The turn's own program ends what it owns: it hears of the cancellation at once. Where it does not answer, it is helped:
+
+- a program that stands still (SIGSTOP, Ctrl-Z) is continued, or it would never hear of it; also where it stands still
+  within a transaction, and nobody could write before it goes on;
+- of one that is gone, or does not answer within the patience, the processes on record are ended from here, by identity,
+  asked first and killed after the grace.
+
+What was sent is put on record. Blocks; for one thread.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from turnctl.cli.talk import say
+from turnctl.clock import format_duration, wall
+from turnctl.errors import StoreBusy
+from turnctl.ledger import dealings
+from turnctl.ledger.accounts import report_on
+from turnctl.ledger.deaths import deaths_in
+from turnctl.ledger.identity import identity_of, members_of, proof_of_death
+from turnctl.ledger.stopping import Accepted, stop_turn
+from turnctl.processes.kernel import open_pidfd
+from turnctl.records.changes import By, Refusal
+from turnctl.records.tasks import PROCESSES
+
+if TYPE_CHECKING:
+    from turnctl.ledger.store import Books, Store
+    from turnctl.processes.adopted import Adopted
+    from turnctl.records.accounts import TaskReport
+    from turnctl.records.tasks import Holder, OwnedActivity
+    from turnctl.records.turns import TurnRecord
+
+__all__ = ["LOOK_S", "Stopping"]
+
+#: how long a program has to say that it begins nothing more, before its processes are ended from here
+PATIENCE_S = 2.0
+FORCED_S = 0.5
+#: how long others may hold the ledger, and from look to look at who does
+BUSY_S = 10.0
+LOOK_S = 0.5
+#: how long from one look at the ledger to the next: nobody rings when a turn ends
+_LOOK_S = 0.02
+#: after so long a person is told who is waited for
+_SAID_AFTER_S = 0.2
+
+
+class Stopping:
+    """The stop of one turn. ``ask`` once, then ``see_through``."""
+
+    def __init__(self, store: Store, turn_id: str, inc: str, *, by: str, reason: str | None, quiet: bool) -> None:
+        self._store = store
+        self.turn_id = turn_id
+        self.inc = inc
+        self._by = by
+        self._reason = reason
+        self._quiet = quiet
+        self._said = ""
+        #: what was done from here, in words
+        self.helped: list[str] = []
+        self.answer: Accepted | Refusal | None = None
+
+    def ask(self, *, kill: bool = False, revision: int | None = None) -> Accepted | Refusal:
+        """Have the store accept it, or say why not. Raises ``StoreBusy`` where the ledger was not free in time."""
+        until = time.monotonic() + BUSY_S
+        while self.answer is None:
+            try:
+                self.answer = stop_turn(
+                    self._store, self.turn_id, by=self._by, reason=self._reason, kill=kill, revision=revision
+                )
+            except StoreBusy as busy:
+                if not self._frees(busy.holder) and time.monotonic() >= until:
+                    raise
+        return self.answer
+
+    def _frees(self, pid: int | None) -> bool:
+        """Continue the turn's own program if that is who stands in the way; whether it was."""
+        row = self._store.read(lambda books: books.turn(self.turn_id))
+        if row is None or row.holder.pid != pid or not _stands_still(row.holder.pid):
+            return False
+        return self._continue(row.holder)
+
+    def see_through(self, within_s: float, *, grace_s: float, kill: bool) -> bool:
+        """Wait until it has come to rest, for so long at most, and help where nobody answers; whether it has."""
+        began = time.monotonic()
+        until, has_helped, has_ended_from_here = began + within_s, False, False
+        while True:
+            report = self.report()
+            now = time.monotonic()
+            if _is_at_rest(report, self.turn_id):
+                return True
+            if now >= until:
+                return False
+            row = _row(report, self.turn_id)
+            holder = None if row is None else row.holder
+            death = None if holder is None else proof_of_death(holder)
+            if death is None and holder is not None and not has_helped and _stands_still(holder.pid):
+                has_helped = self._continue(holder)
+            is_silent = report.acknowledged_at is None and now >= began + (FORCED_S if kill else PATIENCE_S)
+            if not has_ended_from_here and (death is not None or is_silent):
+                self._end_from_here(report, death, grace_s=0.0 if kill else grace_s)
+                has_ended_from_here = True
+                continue
+            if has_ended_from_here:
+                self._note_deaths()
+            if now >= began + _SAID_AFTER_S:
+                self._say_who(report, until - now)
+            _wait_for(holder, _LOOK_S if now < began + 1.0 else _LOOK_S * 5)
+
+    def report(self) -> TaskReport:
+        """What is on record of its task now."""
+        return report_on(self._store, self.inc)
+
+    # -- helping ------------------------------------------------------------------------------------------------------
+
+    def _continue(self, holder: Holder) -> bool:
+        if _send(holder, signal.SIGCONT):
+            self._tell(
+                f"process {holder.pid}, which runs the turn, stood still and was continued, so that it hears of this"
+            )
+            return True
+        return False
+
+    def _end_from_here(self, report: TaskReport, death: str | None, *, grace_s: float) -> None:
+        """End the processes on record, and put on record what was sent."""
+        found = [one for one in report.activities if one.may_act and one.kind in PROCESSES and one.process is not None]
+        targets = {one.ref: _members(one) for one in found}
+        pids = sorted({one.pid for each in targets.values() for one in each})
+        why = f"its program is gone ({death})" if death is not None else "its program does not answer"
+        if pids:
+            self._tell(f"{why}: ending what it started from here: {', '.join(map(str, pids))}")
+            for ref, sent in self._end(targets, grace_s).items():
+                self._record_sent(ref, sent)
+        elif death is None and not self._said:
+            self._tell(f"{why}, and nothing that it started is on record")
+        self._note_deaths()
+
+    def _end(self, targets: dict[str, list[Holder]], grace_s: float) -> dict[str, str]:
+        """By a turn of our own, which asks, kills and sees that they are gone; by activity what was sent."""
+        from turnctl.errors import BadArgument
+        from turnctl.turns import Turn
+
+        adopted: dict[str, list[Adopted]] = {}
+        with Turn(grace=grace_s, inherit=False) as turn:
+            for ref, ones in targets.items():
+                for one in ones:
+                    with suppress(BadArgument):  # it has ended meanwhile, or may not be ended by this user
+                        taken = turn.adopt(one.pid)
+                        if proof_of_death(one) is None:
+                            adopted.setdefault(ref, []).append(taken)
+                        else:
+                            taken.release()  # somebody else has that number by now
+            turn.cancel(reason=self._reason, by=self._by)
+        sent = {}
+        for ref, handles in adopted.items():
+            outcomes = [one.outcome() for one in handles]
+            words = dict.fromkeys(each.signal for one in outcomes for each in one.signals)
+            sent[ref] = ", ".join(words) or "none"
+        return sent
+
+    def _record_sent(self, ref: str, sent: str) -> None:
+        by = By(self._by, "canceller", wall())
+
+        def note(books: Books) -> None:
+            dealings.signalled(books, by, self.inc, ref, sent, "signal_queued")
+
+        self._store.transact(note, point="escalate")
+
+    def _note_deaths(self) -> None:
+        deaths = deaths_in(self._store, self.inc)
+        if deaths:
+            self._store.transact(lambda books: deaths.into(books, wall()), point="reconcile")
+
+    # -- telling ------------------------------------------------------------------------------------------------------
+
+    def _tell(self, text: str) -> None:
+        self.helped.append(text)
+        if not self._quiet:
+            say(text)
+
+    def _say_who(self, report: TaskReport, left_s: float) -> None:
+        whom = (
+            ", ".join(one.title for one in report.activities if one.may_act)
+            or ", ".join(report.missing)
+            or "its program"
+        )
+        if whom != self._said and not self._quiet:
+            self._said = whom
+            say(f"waiting, for {format_duration(max(1.0, round(left_s)))} at most: {whom}")
+
+
+def _row(report: TaskReport, turn_id: str) -> TurnRecord | None:
+    return next((one for one in report.turns if one.turn_id == turn_id), None)
+
+
+def _is_at_rest(report: TaskReport, turn_id: str) -> bool:
+    """Whether the turn has told its end, or is proven lost, and nothing of its task drains any more."""
+    row = _row(report, turn_id)
+    return (row is None or row.state != "running") and report.task.state not in (
+        "running",
+        "cancel_requested",
+        "draining",
+    )
+
+
+def _stands_still(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    except OSError:
+        return False
+
+
+def _send(holder: Holder, number: int) -> bool:
+    """Signal that very process, and nobody who got its number; whether it was sent."""
+    fd = open_pidfd(holder.pid)
+    if fd is None:
+        return False
+    try:
+        if proof_of_death(holder) is not None:
+            return False
+        signal.pidfd_send_signal(fd, number)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def _members(one: OwnedActivity) -> list[Holder]:
+    """Who there is of a command on record: its main process if it is that one still, else its session and group."""
+    process = one.process
+    if process is None or not process.pid:
+        return []
+    here = identity_of(process.pid)
+    if here == process:
+        return [process]
+    if here is not None or proof_of_death(process) is None:
+        return []  # of another one, or of another place
+    # a number is not given out again while somebody is in the session or group that it named
+    return [found for pid in members_of(process.pid) or [] if (found := identity_of(pid)) is not None]
+
+
+def _wait_for(holder: Holder | None, seconds: float) -> None:
+    """Wait so long, or until the program has ended."""
+    fd = None if holder is None or proof_of_death(holder) is not None else open_pidfd(holder.pid)
+    if fd is None:
+        time.sleep(seconds)
+        return
+    try:
+        select.select([fd], [], [], seconds)
+    finally:
+        os.close(fd)
