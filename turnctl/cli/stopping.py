@@ -237,15 +237,14 @@ def _send(holder: Holder, number: int) -> bool:
 def _members(one: OwnedActivity) -> list[Holder]:
     """Who there is of a command on record: its main process if it is that one still, else its session and group."""
     process = one.process
-    if process is None or not process.pid:
-        return []
-    here = identity_of(process.pid)
-    if here == process:
+    if process is None or not process.pid or not process.started:
+        return []  # who it was is not known well enough to signal anybody
+    if identity_of(process.pid) == process:
         return [process]
-    if here is not None or proof_of_death(process) is None:
+    if identity_of(process.pid).started or proof_of_death(process) is None:
         return []  # of another one, or of another place
     # a number is not given out again while somebody is in the session or group that it named
-    return [found for pid in members_of(process.pid) or [] if (found := identity_of(pid)) is not None]
+    return [found for pid in members_of(process.pid) or [] if (found := identity_of(pid)).started]
 
 
 def _wait_for(holder: Holder | None, seconds: float) -> None:
