@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from ledger_lives import LOADED_ON_USE, Life, arrived
 
 import turnctl
+from turnctl.ledger import Answer
 
 __all__ = ["Busy", "crowd", "too_late"]
 
@@ -37,7 +38,7 @@ class Busy:
 
     def go_on(self) -> NoReturn:
         while True:
-            done = self.random.choice([self.work, self.work, self.work, self.work, self.cancel, self.look_after])
+            done = self.random.choice([*[self.work] * 4, self.cancel, self.look_after, self.make_good])
             # what another one has or did meanwhile is refused, and that is all that may be
             with suppress(turnctl.LedgerRefused):
                 done()
@@ -62,6 +63,8 @@ class Busy:
             self.life.tell("submitted", inc=task.inc, parent=None)
         else:
             task = self.random.choice(tasks)
+            if self.random.random() < 0.1:
+                task = task.take_over()
         with suppress(ValueError), turnctl.turn(self.name, task=task, grace=1) as turn:
             self.life.leased(turn)
             for _ in range(self.random.choice([1, 2, 3])):
@@ -107,10 +110,10 @@ class Busy:
             self.do_in(inner)
 
     def give(self, turn: turnctl.Turn) -> None:
-        row = self.ledger.store.read(lambda books: books.task(turn._ruling.inc))  # type: ignore[union-attr]
-        assert row is not None
-        task = self.ledger.submit(row.tenant, self.new(), parent=turn)
-        self.life.tell("submitted", inc=task.inc, parent=row.inc)
+        inc = turn._ruling.inc  # type: ignore[union-attr]
+        row = self.ledger.store.read(lambda books: books.task(inc))  # none where it was cancelled as it began
+        task = self.ledger.submit("acme" if row is None else row.tenant, self.new(), parent=turn)
+        self.life.tell("submitted", inc=task.inc, parent=inc)
 
     def share(self, turn: turnctl.Turn) -> None:
         with turn.share(self.random.choice("abcdefgh") + str(self.count % 50)) as shared:
@@ -129,9 +132,36 @@ class Busy:
             self.life.tell("cancelled", inc=task.inc, cr=record.cr, rev=record.accepted_rev, told=monotonic())
 
     def look_after(self) -> None:
-        for found in self.ledger.reconcile({"mail.send": lambda effect: arrived(self.life.folder, effect.effect_id)}):
+        for found in self.ledger.reconcile({"mail.send": self.ask}):
             if found.is_resolved:
                 self.life.tell("closed", effect=found.effect.effect_id, disposition=found.effect.disposition)
+
+    def ask(self, effect: Any) -> Answer | None:
+        """What the receiver says: that it has not come yet is no evidence, while one that was replaced may live."""
+        answer = arrived(self.life.folder, effect.effect_id)
+        return answer if answer.disposition == "completed" else None
+
+    def make_good(self) -> None:
+        """Compensate something that happened or may have, or decide that nobody will know."""
+        known = ("completed", "unknown")
+        rows = self.ledger.store.read(
+            lambda books: [one for task in books.incarnations() for one in books.effects_of(task.inc)]
+        )
+        rows = [one for one in rows if one.disposition in known and one.compensates is None]
+        if not rows:
+            return
+        row = self.random.choice(rows)
+        owner = self.ledger.store.read(lambda books: books.task(row.inc))
+        assert owner is not None
+        if row.disposition == "unknown" and self.random.random() < 0.3:
+            self.ledger.close_unknown(row.effect_id, by=self.name, reason="nobody will know", tenant=owner.tenant)
+            return
+        how = {"by": self.name, "key": row.effect_id, "tenant": owner.tenant}
+        with self.ledger.compensate(row.effect_id, "mail.send", payload="sorry", **how) as good:  # type: ignore[arg-type]
+            self.life.tell("claimed", effect=good.effect_id)
+            receipt = self.life.receive(good)
+            good.complete(receipt)
+            self.life.tell("closed", effect=good.effect_id, disposition="completed", receipt=receipt)
 
 
 def too_late(ledger: turnctl.Ledger, lines: list[tuple[str, dict[str, Any]]]) -> list[str]:

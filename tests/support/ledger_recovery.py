@@ -132,20 +132,24 @@ def recovered(url: str, folder: Path) -> list[str]:
     carried on; and at the end nothing is left that waits for anything.
     """
     wrong: list[str] = []
+    probes = dict.fromkeys(("mail.send", "mail.recall"), lambda effect: arrived(str(folder), effect.effect_id))
     with turnctl.open_ledger(url, authorise=granted) as ledger:
         for task in _tasks(ledger):
             wrong += _next_worker(ledger, task)
-        ledger.reconcile({"mail.send": lambda effect: arrived(str(folder), effect.effect_id)})
+        ledger.reconcile(probes)
         for task in _tasks(ledger):
             if not task.is_over:
                 ledger.cancel(task.inc, by="the end", tenant=task.tenant)
-        ledger.reconcile({"mail.send": lambda effect: arrived(str(folder), effect.effect_id)})
+        ledger.reconcile(probes)
         for task in _tasks(ledger):
             for one in ledger.report(task.inc).activities:
                 if one.may_act and "no pid on record" in one.title:  # nothing but another boot proves these gone
                     ledger.close_activity(task.inc, one.ref, by="bob", reason="seen", tenant=task.tenant)
         for task in _tasks(ledger):
             report = ledger.report(task.inc)
+            wrong += [
+                f"{one.effect_id} is pending at the end" for one in report.effects if one.disposition == "pending"
+            ]
             if not task.is_over and task.outcome_ref != "never started":
                 wrong.append(f"{task.inc} is {task.state} at the end, and waits for {report.missing}")
         wrong += wrong_outside(ledger, folder)

@@ -9,6 +9,7 @@ from turnctl.clock import wall
 from turnctl.errors import LedgerRefused
 from turnctl.ledger import dealings
 from turnctl.ledger.attachment import error_of
+from turnctl.ledger.compensators import claimant
 from turnctl.ledger.names import new_id
 from turnctl.ledger.sent import SentEffect, bytes_of
 from turnctl.records.changes import By, Refusal
@@ -35,7 +36,7 @@ class Compensation(SentEffect):
     def __enter__(self) -> Self:
         if self._row is not None:
             raise LedgerRefused(f"{self!r} is entered once", code="closed")
-        by = self._by()
+        by, claimed_by = self._by(), claimant(self._actor)
 
         def commit(books: Books) -> Effect | Refusal:
             made = dealings.compensate(
@@ -43,7 +44,7 @@ class Compensation(SentEffect):
             )
             if isinstance(made, Refusal):
                 return made
-            return dealings.claim(books, by, made.effect_id, made.gen, by.actor)
+            return dealings.claim(books, by, made.effect_id, made.gen, claimed_by)
 
         found = self._store.transact(commit, point="compensate")
         if isinstance(found, Refusal):

@@ -147,6 +147,8 @@ class Ledger:
         self, parent: TurnCore, asked: By, inc: str, tenant: str, task_id: str, promise: PromiseLevel, policy: Policy
     ) -> LedgerTask:
         of = parent._ruling
+        if isinstance(of, Attachment) and not of.gen and parent.token.cancelled:  # begun when its own parent had gone
+            raise LedgerRefused(f"turn {parent.turn_id} was cancelled as it began: no child any more", code="cancelled")
         row = self.store.read(lambda books: books.task(of.inc)) if isinstance(of, Attachment) else None
         if not isinstance(of, Attachment) or of.store is not self.store or row is None or row.tenant != tenant:
             raise BadArgument(

@@ -19,6 +19,7 @@ from turnctl.clock import wall
 from turnctl.errors import BadArgument
 from turnctl.ledger import dealings
 from turnctl.ledger.adapters import Adapter, Answer
+from turnctl.ledger.compensators import observe_compensators
 from turnctl.ledger.deaths import observe_deaths
 from turnctl.ledger.failpoints import reach
 from turnctl.ledger.sent import receipt_of
@@ -42,6 +43,7 @@ def reconcile(
     """See ``Ledger.reconcile``."""
     store, asked = ledger.store, _by_name(probes)
     observe_deaths(store, tenant)
+    observe_compensators(store, tenant)
     found: list[Reconciled] = []
     for effect in store.read(lambda books: _unknown(books, tenant)):
         probe = asked.get(effect.adapter or "") or asked.get(effect.kind)
