@@ -180,7 +180,7 @@ def command_line() -> list[Row]:
     """``turnctl run true`` against ``timeout`` and a bare interpreter, where the command line is installed."""
     program = Path(sys.executable).with_name("turnctl")
     line = [str(program)] if program.exists() else [sys.executable, "-m", "turnctl"]
-    if subprocess.run([*line, "run", "true"], capture_output=True).returncode != 0:
+    if subprocess.run([*line, "run", "--no-record", "true"], capture_output=True).returncode != 0:
         print("the command line does not run here: left out", file=sys.stderr)
         return []
     others = {"python -c pass": [sys.executable, "-c", "pass"]}
@@ -188,7 +188,7 @@ def command_line() -> list[Row]:
         others["timeout 5 true"] = ["timeout", "5", "true"]
     found = {
         name: apart("cost", CLI_ROUNDS, *argv)
-        for name, argv in {"turnctl run true": [*line, "run", "true"], **others}.items()
+        for name, argv in {"turnctl run true": [*line, "run", "--no-record", "true"], **others}.items()
     }
     ours = found["turnctl run true"]
     return [

@@ -10,7 +10,20 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from table import head, show
 
-ALL = ("tokens", "waiting", "processes", "output", "http", "streams", "requests", "mcp", "ledger", "store", "growth")
+ALL = (
+    "tokens",
+    "waiting",
+    "processes",
+    "output",
+    "runs",
+    "http",
+    "streams",
+    "requests",
+    "mcp",
+    "ledger",
+    "store",
+    "growth",
+)
 
 
 def main() -> int:

@@ -28,7 +28,7 @@ def turnctl_argv(*args: str, before: str = "pass") -> list[str]:
 def clean_environment(**more: str) -> dict[str, str]:
     """The environment without what would change how turnctl or Python work, but for where records go, if anywhere."""
     kept = {k: v for k, v in os.environ.items() if k in _KEPT or not k.startswith(("TURNCTL", "PYTHON", "COLUMNS"))}
-    return kept | more
+    return {"TURNCTL_RUN_RECORD": "no"} | kept | more
 
 
 class Ended(NamedTuple):

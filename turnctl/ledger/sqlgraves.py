@@ -16,13 +16,13 @@ from turnctl.ledger.graves import Removed
 from turnctl.ledger.refusals import SALVAGE
 from turnctl.ledger.rows import FIRST_HASH, OF_INCARNATION, fields_of, make
 from turnctl.records.changes import By, Change, Note
-from turnctl.records.retention import Tombstone
 from turnctl.records.tasks import Detached
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from turnctl.ledger.store import Books
+    from turnctl.records.retention import Tombstone
 
 __all__ = ["SqlGraves", "marks_of"]
 
@@ -72,6 +72,8 @@ class SqlGraves:
         return self._connection.execute(sql, values).fetchall()
 
     def tombstone(self, inc: str) -> Tombstone | None:
+        from turnctl.records.retention import Tombstone  # for a purge alone
+
         found = self._rows(f"SELECT {_TOMBSTONE} FROM tombstone WHERE inc = ?", inc)  # noqa: S608
         return Tombstone(*found[0]) if found else None
 
@@ -126,6 +128,8 @@ class SqlGraves:
         return Removed(gone, is_all=True)
 
     def forget(self, before: float, most: int) -> int:
+        from turnctl.records.retention import Tombstone
+
         sql = (
             f"SELECT {_TOMBSTONE} FROM tombstone WHERE at <= ? AND inc NOT IN (SELECT inc FROM remains) "  # noqa: S608
             "ORDER BY at, inc LIMIT ?"
