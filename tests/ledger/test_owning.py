@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -193,11 +194,17 @@ def test_stop_is_told_before_the_signals(ledger: turnctl.Ledger) -> None:
     task = ledger.submit("acme", "job")
     with turnctl.turn(task=task, grace=0.3) as turn:
         turn.popen(["sleep", "60"])
-        turn.stop("enough")
-        turn.sleep(60)
+        with turn.activity("tool", "it"):
+            turn.stop("enough")
+            turn.sleep(60)
     found = kinds(ledger, task)
+    events = ledger.store.read(lambda books: books.events(task.inc))
+    inventory = next(json.loads(one.body)["inventory"] for one in events if one.kind == "cancel.accepted")
 
-    assert found.index("cancel.accepted") < found.index("activity.signalled") < found.index("activity.stopped")
+    told = [one for one in found if one.startswith(("cancel.accepted", "activity.s"))]
+    assert ("cancel.accepted", "activity.stopped") == (told[0], told[-1])
+    assert "activity.signalled" in told
+    assert {one.ref for one in rows(ledger, task)} == set(inventory["activities"])
     assert "cancelled_settled" == task.state
 
 

@@ -62,8 +62,8 @@ def kept(view: Incarnation, known: Mapping[str, OwnedActivity], seen: Sequence[S
 
 
 def _news(known: OwnedActivity | None, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    if known is None:
-        return steps
+    if known is None:  # what is over by now has one line
+        return steps[-1:] if len(steps) == 2 and steps[-1].row.ended_at is not None else steps
     if known.stopped or len(steps) == 1:  # the first one is what put it there
         return ()
     told = [n for n, step in enumerate(steps) if step.row == known]

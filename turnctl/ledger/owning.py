@@ -5,7 +5,7 @@ Invariants
       process, which the lease names: it is put on record within ``SETTLE_S``, or with the next transaction, and what
       has ended by then in one line with its end.
   N2  What is observed is appended to the activity and *then* the activity is marked; who writes takes the mark off
-      only where it wrote all that was there, and *then* looks again. So nothing observed is left out.
+      and *then* looks whether more was there than it wrote. So nothing observed is left out.
   N3  Writing is never in the way of what is observed: it is done by a thread beside, which the turn ends, or within a
       transaction that the turn makes anyway. What was sent to end an activity is sent first.
   N4  A stop that the store does not know is told to it before the signals that followed from it (``Attachment.tell``).
@@ -191,10 +191,9 @@ class Owning:
     def cleared(self, taken: Taken) -> None:
         """What ``into`` has taken was committed."""
         for one, count in taken:
-            if one.count <= count:
-                self._marked.pop(one, None)
-                if one.count > count:
-                    self._marked[one] = None
+            self._marked.pop(one, None)
+            if one.count > count:
+                self._marked[one] = None
 
     def flush(self) -> None:
         """Write what is marked; nothing if nothing is."""
