@@ -89,12 +89,20 @@ def test_backup_is_a_ledger_of_its_own(shelf: Path, capfd: Capture, tmp_path: Pa
     store = open_sqlite(path)
     made = ask(capfd, "ledger", "backup", str(there / "copy"))
     store.close()
+    seen = ask(capfd, "ledger", "verify", str(there / "copy"))  # in a folder that others may look into
+    there.chmod(0o777)
+    open_to_all = ask(capfd, "ledger", "verify", str(there / "copy"))
+    there.chmod(0o1777)
+    everybodys = ask(capfd, "ledger", "verify", str(there / "copy"))
     there.chmod(0o700)
     copy = open_sqlite(there / "copy")
     found = [task.inc for task in copy.read(lambda books: list(books.incarnations()))]
     copy.close()
 
     assert (0, "") == (made.status, made.err)
+    assert (0, 5, 5) == (seen.status, open_to_all.status, everybodys.status)
+    assert "chmod 0700" in open_to_all.err
+    assert "a folder of your own" in everybodys.err
     assert "copy is sound: 6 incarnations" in made.out
     assert 6 == len(found)
     assert 0o600 == (there / "copy").stat().st_mode & 0o777

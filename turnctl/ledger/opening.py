@@ -206,12 +206,15 @@ def take_as_it_is(path: str | PathLike[str]) -> None:
             marks.begin_anew(*now)
 
 
-def identify(path: str | PathLike[str]) -> tuple[str, Meta]:
-    """Where the ledger at ``path`` really is, and what it says of itself; raises what opening it would."""
+def identify(path: str | PathLike[str], *, reads: bool = False) -> tuple[str, Meta]:
+    """Where the ledger at ``path`` really is, and what it says of itself; raises what opening it would.
+
+    ``reads`` is for who only reads it: the folder may be open to the eyes of others.
+    """
     path = _resolved(path)
     _refuse_missing(path)
     check_file_system(path)
-    check_owner(path)
+    check_owner(path, reads=reads)
     return path, _identify(path)
 
 

@@ -71,10 +71,15 @@ def check_file_system(path: str, mounts: str | None = None) -> None:
         raise StoreUnsafe(text, path=path)
 
 
-def check_owner(path: str) -> None:
-    """Refuse a store that is another user's, or that others can reach: its folder, it, and what lies beside it."""
+def check_owner(path: str, *, reads: bool = False) -> None:
+    """Refuse a store that is another user's, or that others can reach: its folder, it, and what lies beside it.
+
+    With ``reads``, for a copy that is only to be read, others may look into the folder, but not write there.
+    """
     folder = os.path.dirname(path)
-    _check(folder, os.stat(folder), "folder", 0o700)
+    found = os.stat(folder)
+    if not reads or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        _check(folder, found, "folder", 0o700)
     for ending in FILES:
         try:
             found = os.lstat(path + ending)
@@ -97,6 +102,8 @@ def _check(name: str, found: os.stat_result, what: str, mode: int) -> None:
             "owner, or keep a ledger of your own"
         )
         raise StoreUnsafe(text, path=name)
+    if found.st_mode & stat.S_ISVTX and stat.S_ISDIR(found.st_mode):
+        raise StoreUnsafe(f"folder {name} is everybody's; put the ledger into a folder of your own", path=name)
     if stat.S_IMODE(found.st_mode) & 0o077:
         text = (
             f"{what} {name} can be reached by others (mode {stat.S_IMODE(found.st_mode):04o}), and a ledger holds "

@@ -63,7 +63,7 @@ def verify(path: str | PathLike[str], *, most: int = _MOST) -> Verified:
 
     Raises the error of opening it where it is no ledger, or one that this turnctl does not know.
     """
-    path, meta = identify(path)
+    path, meta = identify(path, reads=True)
     reader = _Reader(path, meta.store_uuid)
     found: list[str] = []
     try:
