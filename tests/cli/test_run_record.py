@@ -449,6 +449,8 @@ def test_writer_that_stands_still_delays_no_stop(state: Path, tmp_path: Path) ->
     holder = sqlite3.connect(state / "ledger.sqlite3", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     process.terminate()
+    assert process.stderr is not None
+    first = process.stderr.readline()
     ended_soon = until(lambda: state_of(pid) == "", within=3)
     holder.execute("ROLLBACK")
     holder.close()
@@ -457,7 +459,7 @@ def test_writer_that_stands_still_delays_no_stop(state: Path, tmp_path: Path) ->
     report = reports(state)[-1]
 
     assert ended_soon
-    assert -signal.SIGTERM == ended.status
+    assert ("turnctl: stop accepted (SIGTERM)\n", -signal.SIGTERM) == (first, ended.status)
     assert "incomplete" not in ended.err
     assert "cancelled, settled" == report.state
 
