@@ -67,7 +67,7 @@ def test_both_streams_are_kept_and_come_out(state: Path) -> None:
 
 
 def test_two_streams_on_one_file_keep_their_order(state: Path) -> None:
-    """Where both streams are one file (2>&1) one pipe carries both, in order, out and into the record, which says so."""
+    """Where both streams are one file (2>&1) one pipe carries both, in order, also into the record, which says so."""
     script = "for n in 1 2 3 4 5 6 7 8 9; do echo out $n; echo err $n >&2; done"
     done = subprocess.run(
         argv(state, "sh", "-c", script),
