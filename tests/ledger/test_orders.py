@@ -312,6 +312,25 @@ def test_settled_descendant_is_no_shelter() -> None:
     assert ("cancelled_settled", "cancelled_settled") == (desk.state("i3"), desk.state())
 
 
+@pytest.mark.parametrize("order", [("i1", "i2", "i3"), ("i3", "i2", "i1"), ("i2", "i1", "i3"), ("i2", "i3", "i1")])
+def test_unknown_at_the_bottom_reaches_the_top(order: tuple[str, ...]) -> None:
+    """Whoever is through last, those above come to rest with it: unresolved first, and settled by one receipt."""
+    desk = Desk()
+    desk.child("i1", "i2")
+    desk.deal(dealings.register_child, SECOND, "i2", 1, "i3", "task i3")
+    desk.deal(dealings.take_lease, SECOND, "i3", OTHER)
+    desk.deal(dealings.admit, SECOND, Effect("e9", "i3", "pay 9", "pay", "s", 0, 1), 1, b"payload")
+    desk.claim("e9", by=SECOND)
+    desk.cancel()
+    for inc in order:
+        desk.give_back(inc, by=SECOND)
+    unresolved = {desk.state(inc) for inc in order}
+    desk.close("e9", "completed", by=RECONCILER, gen=None)
+
+    assert {"stopped_unresolved"} == unresolved
+    assert {"cancelled_settled"} == {desk.state(inc) for inc in order}
+
+
 def test_descendant_is_told_of_the_record_that_came_from_above() -> None:
     """A cancellation below one of the subtree finds the one that is there."""
     desk = Desk()

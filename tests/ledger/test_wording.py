@@ -8,7 +8,7 @@ import re
 from typing import get_args
 
 import pytest
-from desk import CANCELLER, COMPENSATOR, HOLDER, OPERATOR, OTHER, WORKER, Desk
+from desk import CANCELLER, COMPENSATOR, HOLDER, OPERATOR, OTHER, RECONCILER, SECOND, WORKER, Desk
 from task_sentences import SENTENCES
 
 import turnctl
@@ -289,6 +289,29 @@ def test_most_urgent_decision_comes_first() -> None:
         *report.decisions
     ]
     assert json.loads(json.dumps(report.as_dict()))["decisions"][0]["escalation"] == "page"
+
+
+def test_child_that_waits_for_somebody_is_in_its_parents_line() -> None:
+    """A parent that is held up by an effect of a child does not say that nobody has to decide."""
+    desk = Desk()
+    desk.child("i1", "i2")
+    desk.deal(dealings.register_child, SECOND, "i2", 1, "i3", "task i3")
+    desk.deal(dealings.take_lease, SECOND, "i3", OTHER)
+    wanted = Effect("e9", "i3", "pay 9", "pay", "s", 0, 1, consequence="high")
+    desk.deal(dealings.admit, SECOND, wanted, 1, b"payload")
+    desk.claim("e9", by=SECOND)
+    desk.cancel(reason="enough")
+    desk.give_back()
+    for inc in ("i2", "i3"):
+        desk.give_back(inc, by=SECOND)
+    before = told(desk)
+    desk.close("e9", "completed", by=RECONCILER, gen=None)
+
+    assert (
+        "stopped, effects unresolved; stop requested by alice (enough), promise no-new-actions; still open: child i2 "
+        "is stopped_unresolved; no effect is on record; a decision is needed (page): see the account of child i2"
+    ) == before
+    assert told(desk).endswith("no effect is on record; no decision is needed")
 
 
 # -- all there could be ----------------------------------------------------------------

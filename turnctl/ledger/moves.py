@@ -106,7 +106,8 @@ def tell_parents(books: Books, task: Task, by: By) -> None:
         if view is None or view.task.is_running:
             return
         change = model.advance(view, by)
-        if not change.notes and not view.task.is_over:
+        rests = view.task.is_over or view.task.state == "stopped_unresolved"  # by what was noted of its child
+        if not change.notes and not rests:
             return
         books.write(change, by)
         follow(books, parent_inc, by)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from turnctl.records.accounts import TaskReport
     from turnctl.records.effects import Consequence, EffectRecord
 
-__all__ = ["ESCALATIONS", "Decision", "Escalation", "decisions", "line"]
+__all__ = ["ESCALATIONS", "Decision", "Escalation", "decisions", "how_soon", "line"]
 
 Escalation = Literal["wait", "notify", "page"]
 #: who should look at what nobody can tell, by how much hangs on it; from the one that can wait to the one that cannot
@@ -45,11 +45,18 @@ def decisions(report: TaskReport) -> tuple[Decision, ...]:
     for is_reconcilable in (True, False):
         these = [one for one in unknown if one.reconcilable is is_reconcilable]
         if these:
-            worst = max((ESCALATIONS[one.consequence] for one in these), key=_URGENCY.__getitem__)
+            worst = how_soon(one.consequence for one in these)
             found.append(Decision(worst, _WAYS[is_reconcilable, len(these) == 1]))
     if report.task.execution == "unproven":
         found.append(Decision("notify", "see whether what is left of it has ended"))
+    for inc, escalation in report.open_below:
+        found.append(Decision(escalation, f"see the account of child {inc}"))
     return tuple(sorted(found, key=lambda one: -_URGENCY[one.escalation]))
+
+
+def how_soon(consequences: Iterable[Consequence]) -> Escalation:
+    """For the one that can wait least; there is at least one."""
+    return max((ESCALATIONS[one] for one in consequences), key=_URGENCY.__getitem__)
 
 
 def _is_unknown(one: EffectRecord, report: TaskReport) -> bool:

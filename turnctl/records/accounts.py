@@ -70,6 +70,8 @@ class TaskReport:
     detached: tuple[Detached, ...] = ()
     #: when its worker said that it begins nothing more; None where it has not
     acknowledged_at: float | None = None
+    #: children of which somebody has to decide something, and how soon; what, is in their own accounts
+    open_below: tuple[tuple[str, Escalation], ...] = ()
 
     @property
     def effects_unresolved(self) -> int:
