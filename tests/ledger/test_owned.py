@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 from desk import HOLDER, KERNEL, OPERATOR, SECOND, WORKER, Desk
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from turnctl.ledger import dealings
 from turnctl.ledger.accounts import report_on
@@ -180,6 +182,40 @@ def test_what_was_seen_is_written_once() -> None:
     assert ["activity.registered", "activity.signalled", "activity.stopped"] == [
         one for one in desk.kinds() if one.startswith("activity.")
     ]
+
+
+@settings(max_examples=50)
+@given(
+    tells=st.lists(st.integers(1, 6), min_size=1, max_size=6),
+    proof_at=st.one_of(st.none(), st.integers(0, 5)),
+    twice=st.booleans(),
+)
+def test_any_order_of_writers_comes_to_the_same(tells: list[int], proof_at: int | None, twice: bool) -> None:
+    """However often, and however late, whoever writes: each state has one line, in order, up to a proof (O2)."""
+    words = ("registered", "identified", "signalled", "signalled", "left", "stopped")
+    whole, desk = chain(words), Desk()
+    for n, count in enumerate(tells):
+        if n == proof_at:
+            desk.deal(dealings.observe_activities, KERNEL, "i1", {"a1": GONE})
+        for _ in range(1 + twice):
+            desk.deal(keep, WORKER, "i1", 1, [Seen("a1", whole.steps[:count])])
+    lines = [one.removeprefix("activity.") for one in desk.kinds() if one.startswith("activity.")]
+    told = [one for one in lines if one != "gone"]
+
+    assert told == list(words[: len(told)])
+    assert lines.count("gone") <= 1
+    assert "gone" not in lines or "gone" == lines[-1]
+    if "gone" not in lines:
+        assert whole.steps[max(tells) - 1].row == row(desk, "a1")
+
+
+def chain(words: tuple[str, ...]) -> Seen:
+    """States of one activity, each another one."""
+    row, steps = OwnedActivity("i1", "a1", "process", "make", 1), []
+    for n, word in enumerate(words):
+        row = evolve(row, detail=f"{n}", stopped=word == "stopped")
+        steps.append(Step(word, row))
+    return Seen("a1", tuple(steps))
 
 
 def test_what_began_unheard_is_on_record_all_the_same() -> None:

@@ -64,10 +64,9 @@ def kept(view: Incarnation, known: Mapping[str, OwnedActivity], seen: Sequence[S
 def _news(known: OwnedActivity | None, steps: tuple[Step, ...]) -> tuple[Step, ...]:
     if known is None:  # what is over by now has one line
         return steps[-1:] if len(steps) == 2 and steps[-1].row.ended_at is not None else steps
-    if known.stopped or len(steps) == 1:  # the first one is what put it there
-        return ()
     told = [n for n, step in enumerate(steps) if step.row == known]
-    return steps[told[-1] + 1 :] if told else steps[-1:]
+    # a row that is none of these is further on, or was closed by somebody else
+    return steps[told[-1] + 1 :] if told else ()
 
 
 def proven(view: Incarnation, proofs: Mapping[str, str], by: By) -> Change:
@@ -148,6 +147,6 @@ def came_back(books: Books, by: By, inc: str, ref: str, why: str) -> None:
         row: Detached = evolve(gone, came_back=why)
         notes.append(Note(inc, "work.came_back", ref, row))
     if gone is not None and known is not None and known.stopped:
-        back = evolve(known, stopped=False, ended_at=None, detail=f"was not taken by {gone.owner}: {why}")
-        notes.append(Note(inc, "activity.came_back", ref, back))
+        back = evolve(known, stopped=False, detail=None)  # as it was
+        notes.append(Note(inc, "activity.came_back", ref, back, {"why": why}))
     books.write(Change(tuple(notes), None), by)
