@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
+from _thread import LockType
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +13,19 @@ import pytest
 from shelf import START, fill
 
 from turnctl import clock
-from turnctl.testing import FakeClock
+
+
+class HalfPast:
+    """A clock whose wall stands still; all that is timed goes by the real one."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def wall(self) -> float:
+        return START + 330
+
+    def block(self, lock: LockType, seconds: float) -> object:
+        return lock.acquire(True, seconds)
 
 
 @pytest.fixture(scope="session")
@@ -31,5 +45,5 @@ def shelf(_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     shutil.copytree(_made, folder)
     folder.chmod(0o700)
     monkeypatch.setenv("TURNCTL_STATE_DIR", str(folder))
-    with clock.use(FakeClock(wall=START + 330)):
+    with clock.use(HalfPast()):
         yield folder

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from turnctl.ledger.effects_glance import EffectGlance
     from turnctl.ledger.glance import Glances
 
-__all__ = ["effects"]
+__all__ = ["effects", "one_effect", "plain"]
 
 LIST, ONE = "turnctl.effects/1", "turnctl.effect/1"
 _DISPOSITIONS = ("pending", "suppressed", "rejected", "completed", "provider_cancelled", "unknown")
@@ -102,7 +102,7 @@ def effects(
     else:
         with there:
             if effect is not None:
-                return _show(there, _one(there, effect), time_format, is_check, as_json=as_json or as_lines)
+                return _show(there, one_effect(there, effect), time_format, is_check, as_json=as_json or as_lines)
             found = _listed(there, turn, is_all)
     found = [one for one in found if not dispositions or one.disposition in dispositions]
     if as_json:
@@ -135,7 +135,7 @@ def _listed(there: Glances, turn: str | None, is_all: bool) -> list[EffectGlance
     return [one for one in look(there) if is_all or one.is_open]
 
 
-def _one(there: Glances, name: str) -> EffectGlance:
+def one_effect(there: Glances, name: str) -> EffectGlance:
     """The effect whose id is, or begins with, ``name``."""
     found = list(look(there, start=name)) if len(name) >= LEAST else []
     exact = [one for one in found if one.effect_id == name]

@@ -22,6 +22,7 @@ COMMANDS = {
     ),
     "effects": ("turnctl.cli.effects", "Show what got out, what may have, and who has to decide."),
     "ps": ("turnctl.cli.ps", "Show which turns run, or all that are on record."),
+    "reconcile": ("turnctl.cli.reconcile", "Find out what became of effects whose outcome is unknown."),
     "run": ("turnctl.cli.run", "Run a command, and stop it with everything that it started."),
     "stop": ("turnctl.cli.stop", "Stop turns, and say what that reached and what had already got out."),
     "status": ("turnctl.cli.state", "Say in one line, and by the exit status, how a turn stands."),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from turnctl.cli.opened import no_turns, opened
 from turnctl.cli.options import Duration
 from turnctl.cli.problems import Problem
 from turnctl.cli.stdout import put, put_document
+from turnctl.cli.user import login, one_line
 from turnctl.clock import parse_duration
 from turnctl.ledger.whereabouts import default_path
 
@@ -95,8 +95,8 @@ def stop(
     if sum((bool(turns), session is not None, is_all)) != 1:
         raise click.UsageError("say what to stop: one turn or more, --session NAME, or --all")
     for what, text in (("--reason", reason), ("--by", by)):
-        if text is not None and (not text.isprintable() or not text.strip()):
-            raise click.UsageError(f"{what} is a line of text, not {text!r}")
+        if text is not None:
+            one_line(what, text)
     found = _meant(state_dir, turns, session, is_all)
     if is_all and not dry_run and not yes:
         _confirm(found)
@@ -112,9 +112,7 @@ def stop(
                 put_document({"schema": "turnctl.stops/1", "stops": [Stopped.planned(store, one) for one in found]})
             return Code.OK
         asked = [
-            Stopped.asked(
-                store, one, by=by or _login(), reason=reason, kill=force, revision=expect_rev, quiet=quiet > 0
-            )
+            Stopped.asked(store, one, by=by or login(), reason=reason, kill=force, revision=expect_rev, quiet=quiet > 0)
             for one in found
         ]
         if not no_wait:
@@ -161,13 +159,3 @@ def _confirm(found: list[Glance]) -> None:
         raise click.UsageError(f"--all would stop {len(found)} turns ({listed}); say that you mean it: -y")
     if not click.confirm(f"turnctl: stop {len(found)} turns ({listed})?", err=True):
         raise Problem("not_confirmed", "nothing was stopped", "name the turns that are to be stopped", Code.NOT_SO)
-
-
-def _login() -> str:
-    """Who asks, by the name of this user."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return f"user {os.getuid()}"

@@ -267,19 +267,24 @@ class Ledger:
         return report_on(self.store, inc)
 
     def reconcile(
-        self, probes: Mapping[str, Asked] | Iterable[Adapter], *, by: str = "reconciler", tenant: str | None = None
+        self,
+        probes: Mapping[str, Asked] | Iterable[Adapter],
+        *,
+        by: str = "reconciler",
+        tenant: str | None = None,
+        effects: Iterable[str] | None = None,
     ) -> list[Reconciled]:
         """Ask receivers about each effect whose outcome is unknown, under its own id, and keep what they say.
 
         ``probes`` are adapters with a ``lookup``, or functions by the name of the adapter or the kind of effect. First
         workers that are proven dead are noted as gone. Nothing is sent, admitted or reopened: a probe that cannot tell
         leaves ``unknown``, and the answer says who should look. ``tenant`` limits it to one; without, it is asked on
-        behalf of each task's own, as far as ``authorise`` grants it. Blocks for the probes, which run
-        without a lock, and for the store. A checkpoint before each probe.
+        behalf of each task's own, as far as ``authorise`` grants it; ``effects`` limits it to those ids. Blocks for the
+        probes, which run without a lock, and for the store. A checkpoint before each probe.
         """
         from turnctl.ledger.reconciling import reconcile
 
-        return reconcile(self, probes, by=by, tenant=tenant)
+        return reconcile(self, probes, by=by, tenant=tenant, effects=effects)
 
     def close_unknown(self, effect_id: str, *, by: str, reason: str, tenant: str | None = None) -> None:
         """Decide that nobody will ever know what became of an effect: it stays unknown, closed by ``by``."""

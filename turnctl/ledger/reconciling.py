@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnctl import log
 from turnctl.clock import wall
-from turnctl.errors import BadArgument
+from turnctl.errors import BadArgument, LedgerRefused
 from turnctl.ledger import dealings
 from turnctl.ledger.adapters import Adapter, Answer
 from turnctl.ledger.compensators import observe_compensators
@@ -34,18 +34,28 @@ if TYPE_CHECKING:
     from turnctl.ledger.store import Books, Store
     from turnctl.records.effects import Effect
 
-__all__ = ["reconcile"]
+__all__ = ["reconcile", "tell"]
 
 
 def reconcile(
-    ledger: Ledger, probes: Mapping[str, Asked] | Iterable[Adapter], *, by: str, tenant: str | None
+    ledger: Ledger,
+    probes: Mapping[str, Asked] | Iterable[Adapter],
+    *,
+    by: str,
+    tenant: str | None,
+    effects: Iterable[str] | None = None,
 ) -> list[Reconciled]:
     """See ``Ledger.reconcile``."""
+    if isinstance(effects, str):
+        raise BadArgument(f"effects is a list of ids, not {effects!r}; write [{effects!r}]")
+    wanted = None if effects is None else frozenset(effects)
     store, asked = ledger.store, _by_name(probes)
     observe_deaths(store, tenant)
     observe_compensators(store, tenant)
     found: list[Reconciled] = []
     for effect in store.read(lambda books: _unknown(books, tenant)):
+        if wanted is not None and effect.effect_id not in wanted:
+            continue
         probe = asked.get(effect.adapter or "") or asked.get(effect.kind)
         on_behalf = tenant or store.read(lambda books, inc=effect.inc: _tenant_of(books, inc))  # type: ignore[misc]
         if isinstance(ledger._allowed("reconcile", effect.inc, by, on_behalf), Refusal):
@@ -53,6 +63,18 @@ def reconcile(
         check()
         found.append(_ask(store, effect, probe, By(by, "reconciler", wall())))
     return found
+
+
+def tell(store: Store, effect_id: str, answer: Answer, *, by: str) -> Reconciled:
+    """Keep what a person has found out about an effect, as the word of a receiver that was asked.
+
+    Raises ``LedgerRefused`` where there is no such effect; a refusal, such as that it may still be on its way, is in
+    the result.
+    """
+    effect = store.read(lambda books: books.effect(effect_id))
+    if effect is None:
+        raise LedgerRefused(f"there is no effect {effect_id} in this ledger, or not for you", code="no_such_task")
+    return _keep(store, effect, answer, By(by, "reconciler", wall()))
 
 
 def _by_name(probes: Mapping[str, Asked] | Iterable[Adapter]) -> dict[str, Asked]:
