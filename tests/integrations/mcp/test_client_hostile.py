@@ -7,6 +7,7 @@ import json
 import os
 import random
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
@@ -20,6 +21,8 @@ from standins import BOUND, Background, until
 import turnctl
 from turnctl import BadArgument, clock
 from turnctl.integrations.mcp import Server, tasked
+from turnctl.integrations.mcp.posts import PostConnection
+from turnctl.testing import call_at
 
 mcp_package = pytest.importorskip("mcp", reason="the official SDK of MCP is not installed: pip install mcp")
 
@@ -226,3 +229,29 @@ def test_tool_that_takes_long(server: Server, monkeypatch: pytest.MonkeyPatch, p
 
     with server.http() as edge, Client.http(edge.url, protocol=protocol) as client:
         assert "done" == said(client, "work")
+
+
+@pytest.mark.parametrize(("arrives", "limit_s"), [(True, BOUND), (False, 0.05)])
+def test_signal_does_not_overtake_its_request(
+    server: Server, monkeypatch: pytest.MonkeyPatch, arrives: bool, limit_s: float
+) -> None:
+    """By HTTP it waits until the server has begun to respond; for one that does not, only for a moment."""
+    monkeypatch.setattr("turnctl.integrations.mcp.wire._ARRIVE_S", limit_s)
+    signalled = threading.Event()
+    usual = PostConnection._take_in_session
+
+    def slow(post: PostConnection, message: Any) -> None:
+        if message.method == "notifications/cancelled":
+            signalled.set()
+        if message.method == "tools/call":
+            signalled.wait(0.2 if arrives else BOUND)
+        usual(post, message)
+
+    monkeypatch.setattr(PostConnection, "_take_in_session", slow)
+    with server.http() as edge, Client.http(edge.url) as client:
+        with turnctl.turn("s", grace=BOUND), call_at("mcp.client.writing", lambda: turnctl.stop("s")):
+            client.call_tool("wait")
+
+        assert ["signal_queued"] == [one.evidence_class for one in client.evidence]
+        assert until(lambda: [arrives] == [one.applied for one in server.received])
+        server.shutdown()

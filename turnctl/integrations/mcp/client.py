@@ -83,7 +83,7 @@ class Client:
         folder = None if cwd is None else os.fspath(cwd)
         return cls(
             Connection(
-                lambda _: sdk.stdio_streams(words, env, folder, errlog),
+                lambda *_: sdk.stdio_streams(words, env, folder, errlog),
                 "stdio",
                 " ".join(os.path.basename(word) for word in words)[:60],
                 _checked(protocol),
@@ -105,7 +105,7 @@ class Client:
             raise BadArgument(f"Client.http() needs the address of an endpoint, http://... or https://..., not {url!r}")
         return cls(
             Connection(
-                lambda ended: sdk.http_streams(url, headers, watch_responses(ended)),
+                lambda ended, begun: sdk.http_streams(url, headers, watch_responses(ended, begun)),
                 "http",
                 _place(url),
                 _checked(protocol),

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection", "Opener"]
 
-#: opens the transport, given what is to be done when a response stream of HTTP has ended
-Opener = Callable[[Callable[[Any], object]], "AbstractAsyncContextManager[tuple[Any, ...]]"]
+#: opens the transport, given what is to be done when a response stream of HTTP has ended, and when one has begun
+Opener = Callable[[Callable[[Any], object], Callable[[Any], object]], "AbstractAsyncContextManager[tuple[Any, ...]]"]
 
 _CLOSE_S = 10.0  # more than the SDK takes to end a server that does not want to
 _asking: ContextVar[Asked[Any] | None] = ContextVar("turnctl_mcp_asked", default=None)
@@ -143,7 +143,9 @@ class Connection:
 
     async def _hold(self, closed: asyncio.Event, context: Context) -> None:
         async with AsyncExitStack() as stack:
-            wire = await stack.enter_async_context(Wire(self._opener(self._stream_ended), self.transport))
+            wire = await stack.enter_async_context(
+                Wire(self._opener(self._stream_ended, self._stream_begun), self.transport)
+            )
             self.wire = wire
             wire.on_flight.append(self._list)
             wire.on_stop.append(self._stopped)
@@ -187,6 +189,11 @@ class Connection:
         asked = self._of_flight.pop(flight, None)
         if asked is not None:
             asked.lose(self.lost_error(why))
+
+    def _stream_begun(self, request_id: Any) -> None:
+        flight = None if self.wire is None else self.wire.traffic.find(request_id)
+        if flight is not None:
+            flight.arrived.set()
 
     def _stream_ended(self, request_id: Any) -> None:
         if self.wire is not None:

@@ -1,7 +1,8 @@
-"""Response streams of HTTP that end without a response: some versions of the SDK wait on for one that cannot come.
+"""Response streams of HTTP: when they begin, and which end without a response.
 
-The SDK's HTTP client tells of each response (its event hooks); the stream of one is wrapped, and its end told. A stream
-whose events have ids is taken up again by the SDK; only if that has not come about in ``_RESUME_S`` is it given up.
+Some versions of the SDK wait on for one that cannot come. The SDK's HTTP client tells of each response (its event
+hooks); the stream of one is wrapped, and its end told. A stream whose events have ids is taken up again by the SDK;
+only if that has not come about in ``_RESUME_S`` is it given up.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ __all__ = ["watch_responses"]
 _RESUME_S = 15.0
 
 
-def watch_responses(ended: Callable[[Any], object]) -> Callable[[Any], None]:
-    """What is to be done with an HTTP client so that ``ended`` is called with the id of each request whose response
-    stream has ended, in the loop of the client."""
-    endings = _Endings(ended)
+def watch_responses(
+    ended: Callable[[Any], object], begun: Callable[[Any], object] = lambda _: None
+) -> Callable[[Any], None]:
+    """What is to be done with an HTTP client so that ``begun`` is called with the id of each request whose response has
+    begun, and ``ended`` with that of one whose response stream has ended, in the loop of the client."""
+    endings = _Endings(ended, begun)
 
     def watch(client: Any) -> None:
         hooks = client.event_hooks
@@ -32,12 +35,15 @@ def watch_responses(ended: Callable[[Any], object]) -> Callable[[Any], None]:
 class _Endings:
     """The response streams of one connection."""
 
-    def __init__(self, ended: Callable[[Any], object]) -> None:
+    def __init__(self, ended: Callable[[Any], object], begun: Callable[[Any], object]) -> None:
         self._ended = ended
+        self._begun = begun
         self._waiting: dict[Any, asyncio.TimerHandle] = {}
 
     async def see(self, response: Any) -> None:
         """A response has begun."""
+        if response.request.method == "POST":
+            self._begun(_id_in(response.request.content))
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             return
         if response.request.method == "POST":

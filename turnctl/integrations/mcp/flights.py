@@ -61,6 +61,7 @@ class Flight:
         "_tower",
         "_watching",
         "activity",
+        "arrived",
         "call",
         "is_cut",
         "is_settled",
@@ -70,6 +71,7 @@ class Flight:
         "turn",
         "waiters",
         "written",
+        "written_at",
     )
 
     def __init__(self, tower: Tower, call: Outgoing, turn: TurnCore | None, token: CancelToken | None) -> None:
@@ -79,6 +81,8 @@ class Flight:
         self.name = call.method if call.name is None else f"{call.method} {call.name}"
         self.activity: Activity | None = None
         self.written = asyncio.Event()  # its write is through, whatever came of it
+        self.written_at = 0.0  # on the clock of its loop
+        self.arrived = asyncio.Event()  # its server has begun to respond; told only by HTTP
         self.signal: asyncio.Task[None] | None = None
         self.is_settled = False
         self.is_cut = False  # what would bring its response has ended

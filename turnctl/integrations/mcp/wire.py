@@ -10,7 +10,8 @@ Invariants
       session sends by itself becomes that signal, or nothing. Only a task that is made for it all the same, which that
       signal does not reach, has a second one of its own.
   G3  The signal is sent when the write of its request is through, never for a request that was not written, nor for
-      one whose response has arrived.
+      one whose response has arrived. By HTTP the two go on connections of their own, of which the second may be the
+      faster: a signal waits until the response to its request has begun, or the request had ``_ARRIVE_S``.
   G4  A response goes to the session, or to the evidence: never both, never twice (``traffic``).
   G5  When the connection ends, every flight is settled.
   G6  The transport is opened and closed in a task of its own. A cancellation of who uses it never strikes it while it
@@ -40,6 +41,7 @@ from turnctl.integrations.mcp.protocol import (
     CANCELLED,
     TASK_CANCEL,
     begin_write,
+    dialect_of,
     signal_failed,
     signal_sent,
     want_stop,
@@ -65,6 +67,7 @@ CLOSED = "the connection was closed"  # why it is lost, where it was not lost
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _INTERNAL = -32603
 _CANCELLED_S = 0.2  # in which a task of a stopped turn is cancelled by whoever runs it
+_ARRIVE_S = 0.2  # what a request by HTTP has to come to its server, where that does not say so by responding
 _FLUSH_S = 1.0  # what signals have to go out when the connection is closed
 
 
@@ -281,6 +284,7 @@ class Wire:
             self.lose("the transport takes no more")
             raise
         finally:
+            flight.written_at = self.loop.time()
             flight.written.set()
 
     # -- the stop ---------------------------------------------------------------------------------------------
@@ -303,6 +307,7 @@ class Wire:
     async def _signal(self, flight: Flight) -> None:
         try:
             await flight.written.wait()  # G3
+            await self._arrive(flight)
             points.reach("mcp.client.signalling")
             while flight.call.phase == "signalling":
                 task_id = flight.call.task_id
@@ -316,6 +321,19 @@ class Wire:
             raise
         finally:
             self.traffic.settle(flight)
+
+    async def _arrive(self, flight: Flight) -> None:
+        """G3: by HTTP, wait until its server has the request, as far as that can be told."""
+        call = flight.call
+        if dialect_of(call.transport, call.version) != CANCELLED or call.transport != "http":
+            return
+        left = flight.written_at + _ARRIVE_S - self.loop.time()
+        if left > 0 and not flight.arrived.is_set():
+            waiting = self._spawn(flight.arrived.wait())
+            try:
+                await asyncio.wait((waiting,), timeout=left)
+            finally:
+                waiting.cancel()
 
     def _signal_task(self, flight: Flight) -> None:
         """A task was made for a flight that was stopped: it is not stopped by that."""
