@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from turnctl.ledger.effects_glance import EffectGlance
     from turnctl.ledger.glance import Glances
 
-__all__ = ["effects", "one_effect", "plain"]
+__all__ = ["effects", "evidence", "one_effect", "plain"]
 
 LIST, ONE = "turnctl.effects/1", "turnctl.effect/1"
 _DISPOSITIONS = ("pending", "suppressed", "rejected", "completed", "provider_cancelled", "unknown")

@@ -25,6 +25,7 @@ COMMANDS = {
     "reconcile": ("turnctl.cli.reconcile", "Find out what became of effects whose outcome is unknown."),
     "run": ("turnctl.cli.run", "Run a command, and stop it with everything that it started."),
     "stop": ("turnctl.cli.stop", "Stop turns, and say what that reached and what had already got out."),
+    "show": ("turnctl.cli.show", "Show what is known of one turn: intent, execution, effects, events."),
     "status": ("turnctl.cli.state", "Say in one line, and by the exit status, how a turn stands."),
 }
 
