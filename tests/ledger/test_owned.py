@@ -184,7 +184,7 @@ def test_what_was_seen_is_written_once() -> None:
     ]
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(
     tells=st.lists(st.integers(1, 6), min_size=1, max_size=6),
     proof_at=st.one_of(st.none(), st.integers(0, 5)),

@@ -128,6 +128,24 @@ def test_cancelled_task_begins_nothing_else(ledger: turnctl.Ledger, deaf: None, 
     assert ([], "cancelled", "cancelled_settled") == (ran, turn.outcome, task.state)
 
 
+def test_shield_opens_no_gate(ledger: turnctl.Ledger) -> None:
+    """Under a shield what lives in this process goes on after the stop, and its row says so; a command is refused."""
+    task = ledger.submit("acme", "job")
+    refused = []
+    with turnctl.turn(task=task) as turn:
+        turn.stop("enough")
+        assert until(lambda: task.state != "running")
+        with turn.shield(), turn.activity("clean-up", "it"):
+            try:
+                turn.run(["true"])
+            except turnctl.CancelledError:
+                refused.append(1)
+    events = ledger.store.read(lambda books: books.events(task.inc))
+
+    assert ([1], ["clean-up"], "cancelled_settled") == (refused, [one.kind for one in rows(ledger, task)], task.state)
+    assert any(one.kind.startswith("activity.") and "shield" in one.body for one in events)
+
+
 def test_what_cannot_be_recorded_is_not_started(ledger: turnctl.Ledger, disarmed: None, tmp_path: Path) -> None:
     """Without its row there is no process: the error passes out."""
     task = ledger.submit("acme", "job")

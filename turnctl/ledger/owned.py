@@ -55,8 +55,8 @@ def kept(view: Incarnation, known: Mapping[str, OwnedActivity], seen: Sequence[S
         return refuse(task.inc, "activity.rejected", Refusal("stale_generation", text, row=view.lease), by)
     notes: list[Note] = []
     for ref, steps in seen:
-        for step in _news(known.get(ref), steps):
-            late = step.word == "registered" and not task.is_running
+        for n, step in enumerate(_news(known.get(ref), steps)):
+            late = n == 0 and ref not in known and not task.is_running
             notes.append(Note(task.inc, f"activity.{step.word}", ref, step.row, {"late": _LATE} if late else {}))
     return and_advance(view, notes, None, by)
 

@@ -86,6 +86,8 @@ class Owning:
     def own(self, activity: KeptActivity) -> None:
         """Bring a process to the gate, and have its row committed (N1). Raises the stop, or why it is refused."""
         of, by, first, taken = self._of, self._of.by, activity.first(), Taken()
+        if of.turn.token.cancelled:  # and a shield holds it back: the gate has to know of it first
+            of.tell()
 
         def register(books: Books) -> OwnedActivity | Refusal:
             self.into(books, by, taken)
