@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_RECORD", "NotRecorded", "Record", "Wanted", "record_options", "wanted"]
 
-#: how long a busy ledger is waited for: a command should not have to wait for its record for long
-_BUSY_S = 5.0
+#: how long a busy ledger is waited for: with very many runs at once on a slow disk each has its turn within that
+_BUSY_S = 10.0
 
 
 class NotRecorded(Exception):

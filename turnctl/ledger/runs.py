@@ -44,7 +44,7 @@ __all__ = ["TENANT", "Recorded", "Run"]
 TENANT = "turnctl-run"
 #: by what the process is known among what the task owns
 PROCESS = "command"
-_TELL_S = 6.0
+_TELL_S = 11.0
 _LEAVE_S = 0.5
 #: how long a process is there before it gets its number: most are through by then
 _SETTLE_S = 0.05
