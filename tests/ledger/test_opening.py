@@ -452,3 +452,20 @@ def test_tables_take_every_word_of_the_records() -> None:
                 listed = table.split(f"{field.name} IN (")[1].split(")")[0]
 
                 assert [] == [word for word in words if f"'{word}'" not in listed], (kind, field.name)
+
+
+def test_ledger_that_is_being_made_is_not_lost(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who looks for a ledger in the moment in which another process makes it opens that one."""
+    path, look = quick / "new.db", os.path.lexists
+
+    def late(name: str) -> bool:
+        found = look(name)
+        if name == str(path) and not found:
+            monkeypatch.undo()
+            init(path)
+        return found
+
+    monkeypatch.setattr(os.path, "lexists", late)
+    open_sqlite(path).close()
+
+    assert verify(path)

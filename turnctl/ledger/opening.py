@@ -231,6 +231,8 @@ def _refuse_missing(path: str) -> None:
         return
     for ending in (".hwm", "-wal"):
         if os.path.lexists(path + ending):
+            if os.path.lexists(path):
+                return  # it was made in between, and then what lies beside it
             raise _lost(path, f"is gone, and its {path}{ending} is there")
     raise StoreMissing(f"there is no ledger {path}; make one with init, or name another file", path=path)
 
