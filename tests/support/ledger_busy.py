@@ -145,7 +145,7 @@ class Busy:
         """Compensate something that happened or may have, or decide that nobody will know."""
         known = ("completed", "unknown")
         rows = self.ledger.store.read(
-            lambda books: [one for task in books.incarnations() for one in books.effects_of(task.inc)]
+            lambda books: [e for task in list(books.incarnations())[-30:] for e in books.effects_of(task.inc)]
         )
         rows = [one for one in rows if one.disposition in known and one.compensates is None]
         if not rows:
