@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from launch import call
+from schemas import fits
 
 from turnctl.ledger.adapters import EVIDENCE, shipped
 
@@ -23,7 +24,7 @@ def test_each_adapter_is_shown_with_its_evidence() -> None:
 def test_adapters_for_programs() -> None:
     """The same as JSON."""
     status, out, _ = call("adapters", "--json")
-    found = {one["adapter"]: one for one in json.loads(out)}
+    found = {one["adapter"]: one for one in fits(json.loads(out))["adapters"]}
 
     assert (0, {one.name for one in shipped()}) == (status, set(found))
     assert {

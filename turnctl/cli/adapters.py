@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from turnctl.cli.command import Command
+from turnctl.cli.answering import Answering
+from turnctl.cli.stdout import put, put_document
 
 __all__ = ["adapters"]
 
@@ -23,20 +24,18 @@ _HELP = """
 
 @click.command(
     "adapters",
-    cls=Command,
+    cls=Answering,
     short_help="Show what the adapters for effects establish, and can promise.",
     help=_HELP,
     examples=_EXAMPLES,
     tables=[("Exit status", _STATUSES)],
 )
-@click.option("--json", "as_json", is_flag=True, help="Write JSON: a list, one object for each.")
+@click.option("--json", "as_json", is_flag=True, help="Answer with one JSON document.")
 def adapters(as_json: bool) -> None:
     """Show them."""
     from turnctl.ledger.adapters import EVIDENCE, shipped
 
     if as_json:
-        from json import dumps
-
         plain = [
             {
                 "adapter": one.name,
@@ -48,14 +47,14 @@ def adapters(as_json: bool) -> None:
             }
             for one in shipped()
         ]
-        click.echo(dumps(plain, indent=2))
+        put_document({"schema": "turnctl.adapters/1", "adapters": plain})
         return
     for one in shipped():
         again = "no"
         if one.is_idempotent:
             hours = "for ever" if one.key_horizon_s is None else f"within {one.key_horizon_s / 3600:g} h"
             again = f"under the same id, {hours}, while the task runs"
-        click.echo(f"{one.name}")
-        click.echo(f"  evidence    {one.evidence}: {EVIDENCE[one.evidence]}")
-        click.echo(f"  promises    {', '.join(one.promises)}")
-        click.echo(f"  sent again  {again}")
+        put(f"{one.name}\n")
+        put(f"  evidence    {one.evidence}: {EVIDENCE[one.evidence]}\n")
+        put(f"  promises    {', '.join(one.promises)}\n")
+        put(f"  sent again  {again}\n")
