@@ -203,11 +203,7 @@ def _row(report: TaskReport, turn_id: str) -> TurnRecord | None:
 def _is_at_rest(report: TaskReport, turn_id: str) -> bool:
     """Whether the turn has told its end, or is proven lost, and nothing of its task drains any more."""
     row = _row(report, turn_id)
-    return (row is None or row.state != "running") and report.task.state not in (
-        "running",
-        "cancel_requested",
-        "draining",
-    )
+    return (row is None or row.state != "running") and report.task.is_at_rest
 
 
 def _stands_still(pid: int) -> bool:

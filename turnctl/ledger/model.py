@@ -329,7 +329,7 @@ def missing(view: Incarnation) -> list[str]:
             for one in view.effects
             if one.disposition == "pending" and one.compensates is None
         ]
-        found += [f"child {child.child_inc} is {its.state}" for child, its in _covered(view) if not _rests(its)]
+        found += [f"child {child.child_inc} is {its.state}" for child, its in _covered(view) if not its.is_at_rest]
     elif task.state == "stopped_unresolved":
         found += [f"effect {one.kind} {one.effect_id} is {one.disposition}" for one in view.effects]
         found += [f"child {child.child_inc} is {its.state}" for child, its in _covered(view) if not its.is_over]
@@ -346,10 +346,6 @@ def _covered(view: Incarnation) -> list[tuple[Child, Task]]:
     if view.cr is None or (view.cr.scope != "subtree" and view.cr.covered_by is None):
         return []
     return [(child, its) for child, its in view.children if child.status not in ("never_started", "detached")]
-
-
-def _rests(task: Task) -> bool:
-    return task.is_over or task.state == "stopped_unresolved"
 
 
 def advance(view: Incarnation, by: By) -> Change:

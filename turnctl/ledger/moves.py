@@ -93,7 +93,7 @@ def follow(books: Books, inc: str, by: By) -> None:
     if task is None or view is None or child is None or child.status not in ("registered", "started"):
         return
     status: ChildStatus = "started" if task.lease_gen else child.status
-    if (task.is_over or task.state == "stopped_unresolved") and task.execution not in ("active", "unproven"):
+    if task.is_at_rest and task.execution not in ("active", "unproven"):
         status = "ended" if task.lease_gen else "never_started"
     books.write(kids.child_became(view, child, status, by), by)
 
@@ -106,8 +106,7 @@ def tell_parents(books: Books, task: Task, by: By) -> None:
         if view is None or view.task.is_running:
             return
         change = model.advance(view, by)
-        rests = view.task.is_over or view.task.state == "stopped_unresolved"  # by what was noted of its child
-        if not change.notes and not rests:
+        if not change.notes and not view.task.is_at_rest:  # which it may be by what was noted of its child
             return
         books.write(change, by)
         follow(books, parent_inc, by)

@@ -87,6 +87,11 @@ class Task:
         """Whether it has come to an end that nothing changes any more."""
         return self.state in ("completed", "failed", "cancelled_settled")
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing of it drains any more: it is over, or has stopped with something unknown."""
+        return self.is_over or self.state == "stopped_unresolved"
+
     def as_dict(self) -> dict[str, Any]:
         return attrs.asdict(self)
 
