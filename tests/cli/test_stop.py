@@ -44,7 +44,7 @@ with turnctl.open_ledger() as ledger:
 """
 _WAITS = "turn.run(command, stdout=1)"
 #: lets no thread of its own run
-_COUNTS = "turn.popen(command, stdout=1); turn.sleep(0.5); sum(range(10**12))"
+_COUNTS = "turn.popen(command, stdout=1); turn.sleep(0.5); print('counting', flush=True); sum(range(10**12))"
 
 
 @contextmanager
@@ -148,7 +148,9 @@ def test_turn_of_a_program_that_is_gone_is_ended_from_here(tmp_path: Path) -> No
 def test_program_that_does_not_answer_is_helped(tmp_path: Path) -> None:
     """Its commands are ended from here although it sits in code that lets no thread of its own run."""
     tag = some_tag()
-    with agent(tmp_path, "t-busy", shape("plain", tag), _COUNTS):
+    with agent(tmp_path, "t-busy", shape("plain", tag), _COUNTS) as process:
+        assert process.stdout is not None
+        assert b"counting\n" == process.stdout.readline()
         ended = stop(tmp_path, "--force", "--wait", "4s", "@")
         left = alive(tag)
 
