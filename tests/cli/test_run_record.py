@@ -73,6 +73,18 @@ def test_run_is_on_record(state: Path, tmp_path: Path) -> None:
     assert verify(state / "ledger.sqlite3")
 
 
+def test_folder_that_is_no_text_is_on_record(state: Path, tmp_path: Path) -> None:
+    """Names of files are bytes: what of them is no text is spelled, and keeps no run from being recorded."""
+    folder = tmp_path / "d\udcff"
+    folder.mkdir()
+    (folder / "p\udcff").symlink_to("/bin/true")
+    ended = recorded(state, "-C", str(folder), "--", "./p\udcff")
+    (report,) = reports(state)
+
+    assert (0, "", "") == ended
+    assert (f"{tmp_path}/d\\udcff", "p\\udcff") == (report.turns[0].folder, report.turns[0].name)
+
+
 def test_two_transactions_are_all(state: Path) -> None:
     """A run waits for the disk twice: before the command may start, and at the end; what is written then is all."""
     count = (

@@ -170,6 +170,8 @@ def test_program_that_does_not_answer_is_helped(tmp_path: Path) -> None:
         (["--no-wait", RUNNING], 0, f"Stop accepted for {RUNNING} (revision 2, by "),
         (["-s", "build", "--no-wait"], 0, f"Stop accepted for {RUNNING} (revision 2, by "),
         (["--all", "-y", "--no-wait"], 0, f"Stop accepted for {RUNNING} (revision 2, by "),
+        (["--dry-run", COMPLETED], 0, f"{COMPLETED} would not be stopped: turn {COMPLETED} is over (completed)\n"),
+        (["--dry-run", "--expect-rev", "7", RUNNING], 0, f"{RUNNING} would not be stopped: the task of turn "),
         (["--all", "--dry-run"], 0, f"{RUNNING} (running) would be stopped\n  too late  email.send 'k0': pending\n"),
     ],
 )
@@ -214,9 +216,10 @@ def test_misuse_is_told(shelf: Path, capfd: Capture, args: list[str], status: in
 
 def test_plan_is_a_document_too(shelf: Path, capfd: Capture) -> None:
     """--dry-run with --json is the same object, of a stop that was not asked for."""
-    (plan,) = fits(json.loads(ask(capfd, "stop", "--dry-run", "--json", RUNNING).out))["stops"]
+    plan, over = fits(json.loads(ask(capfd, "stop", "--dry-run", "--json", RUNNING, COMPLETED).out))["stops"]
 
     assert (False, False, None, "running") == (plan["accepted"], plan["first"], plan["record"], plan["state"])
+    assert (None, "already_completed") == (plan["refused"], over["refused"]["code"])
 
 
 def test_ledger_that_is_held_is_told(shelf: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

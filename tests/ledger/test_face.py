@@ -65,7 +65,13 @@ def test_memory_says_that_it_is_not_durable() -> None:
     assert "not durable" in str(found)
 
 
-@pytest.mark.parametrize("wrong", [{"url": 7}, {"authorise": "everybody"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"url": 7}, {"authorise": "everybody"}, {"url": ""}, {"url": "a\0b"}, {"url": "\ud800"}),
+        *({"url": "sqlite:///tmp/x"}, {"url": ":memory:"}, {"url": "memory:two"}),
+    ],
+)
 def test_bad_ledger_is_refused(wrong: dict[str, object]) -> None:
     """Nothing is opened for arguments that mean nothing."""
     with pytest.raises(BadArgument):
@@ -100,7 +106,12 @@ def test_promise_that_an_adapter_cannot_keep_is_refused(ledger: turnctl.Ledger) 
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"tenant": ""}, {"task_id": 7}, {"promise": "undo-everything"}, {"policy": "maybe"}], ids=str
+    "wrong",
+    [
+        *({"tenant": ""}, {"task_id": 7}, {"promise": "undo-everything"}, {"policy": "maybe"}),
+        *({"parent": "job"}, {"adapters": ["plain"]}),
+    ],
+    ids=str,
 )
 def test_bad_task_is_refused(wrong: dict[str, object]) -> None:
     """Nothing is submitted for arguments that mean nothing."""
@@ -143,7 +154,7 @@ def test_scope_self_leaves_children(ledger: turnctl.Ledger) -> None:
     assert "self" == ledger.cancel(task, by="alice", scope="self").scope
 
 
-@pytest.mark.parametrize("wrong", [{"by": None}, {"reason": 7}, {"scope": "all"}, {"task": 7}], ids=str)
+@pytest.mark.parametrize("wrong", [{"by": None}, {"by": " "}, {"reason": 7}, {"scope": "all"}, {"task": 7}], ids=str)
 def test_bad_cancellation_is_refused(wrong: dict[str, object]) -> None:
     """Nothing is recorded for arguments that mean nothing."""
     with turnctl.open_ledger("memory:") as ledger:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,22 @@ def tampered(path: Path, *statements: str) -> str:
         connection.execute(statement)
     connection.close()
     return "\n".join(verify(path).findings)
+
+
+def test_ledger_that_is_behind_its_mark_is_told(filled: Path) -> None:
+    """What opening refuses is a finding: a copy that was put back, and a mark that cannot be read or is another's."""
+    copy, mark = filled.read_bytes(), filled.with_name(f"{filled.name}.hwm")
+    store = open_sqlite(filled)
+    with closing(store):
+        admit(store, "e9")
+    filled.write_bytes(copy)
+    behind = verify(filled)
+    mark.write_bytes(b"nothing")
+    unread = verify(filled)
+    mark.unlink()
+
+    assert [True, True] == ["behind what it had acknowledged" in str(behind), "hwm cannot be read" in str(unread)]
+    assert verify(filled)
 
 
 def test_whole_ledger_has_no_findings(filled: Path) -> None:

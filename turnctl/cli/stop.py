@@ -107,9 +107,11 @@ def stop(
     store = open_sqlite(default_path(state_dir), busy_s=LOOK_S)
     try:
         if dry_run:
-            put("".join(plan(store, one) for one in found) if not as_json else "")
+            put("".join(plan(store, one, expect_rev) for one in found) if not as_json else "")
             if as_json:
-                put_document({"schema": "turnctl.stops/1", "stops": [Stopped.planned(store, one) for one in found]})
+                put_document(
+                    {"schema": "turnctl.stops/1", "stops": [Stopped.planned(store, one, expect_rev) for one in found]}
+                )
             return Code.OK
         asked = [
             Stopped.asked(store, one, by=by or login(), reason=reason, kill=force, revision=expect_rev, quiet=quiet > 0)

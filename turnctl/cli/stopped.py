@@ -11,6 +11,7 @@ from turnctl.cli.showing import precise
 from turnctl.cli.stopping import Stopping
 from turnctl.cli.table import clean
 from turnctl.ledger.accounts import report_on
+from turnctl.ledger.stopping import refusal_now
 from turnctl.records.changes import Refusal
 from turnctl.records.tasks import PROCESSES
 
@@ -96,9 +97,10 @@ class Stopped:
         return {**common, "accepted": True, "first": answer.is_new, "refused": None, "record": record}
 
     @staticmethod
-    def planned(store: Store, glance: Glance) -> dict[str, Any]:
+    def planned(store: Store, glance: Glance, revision: int | None = None) -> dict[str, Any]:
         """The same for one that is only asked about."""
         made = Stopped(Stopping(store, glance.turn_id, glance.inc, by="", reason=None, quiet=True), glance)
+        made._stopping.answer = refusal_now(store, glance.turn_id, revision=revision)
         return made.as_dict()
 
     # -- for people ---------------------------------------------------------------------------------------------------
@@ -107,16 +109,16 @@ class Stopped:
         """What a person reads: that it was accepted, of what, what is left, what got out."""
         answer = self._stopping.answer
         if answer is None or isinstance(answer, Refusal):
-            return f"{self._glance.turn_id} was not stopped: {'' if answer is None else answer.text}\n"
+            return f"{self._glance.turn_id} was not stopped: {'' if answer is None else clean(answer.text)}\n"
         report, cr = self._on_record(), answer.cr
-        why = f": {cr.reason}" if cr.reason else ""
+        why = f": {clean(cr.reason)}" if cr.reason else ""
         accepted = "Stop accepted" if answer.is_new else "Stop had been accepted"
         last = f"{report.state[0].upper()}{report.state[1:]}."
         if report.decisions:
             last += f"   next: turnctl reconcile {self._glance.turn_id}"
         return "\n".join(
             [
-                f"{accepted} for {self._glance.turn_id} (revision {cr.accepted_rev}, by {cr.requester}{why})",
+                f"{accepted} for {self._glance.turn_id} (revision {cr.accepted_rev}, by {clean(cr.requester)}{why})",
                 f"  work       closed {precise(cr.at)}, no new actions admitted",
                 f"  processes  {_process_words(report)}",
                 f"  effects    {_effect_words(report)}",
@@ -169,14 +171,19 @@ def _effect_words(report: TaskReport) -> str:
     return ", ".join(f"{found[name]} {name}" for name in order if name in found) or "none on record"
 
 
-def plan(store: Store, glance: Glance) -> str:
-    """Who would be asked, and what is beyond recall."""
+def plan(store: Store, glance: Glance, revision: int | None = None) -> str:
+    """Who would be asked, and what is beyond recall; or why nobody would."""
+    refusal = refusal_now(store, glance.turn_id, revision=revision)
+    if refusal is not None:
+        return f"{glance.turn_id} would not be stopped: {refusal.text.removesuffix(': nothing was stopped')}\n"
     report = report_on(store, glance.inc)
     lines = [f"{glance.turn_id} ({report.state}) would be stopped"]
-    lines += [f"  ends      {one.title}" for one in report.activities if one.may_act]
-    lines += [f"  recalls   {one.kind} {one.key!r}: not sent yet" for one in report.effects if one.phase == "admitted"]
+    lines += [f"  ends      {clean(one.title)}" for one in report.activities if one.may_act]
     lines += [
-        f"  too late  {one.kind} {one.key!r}: {one.disposition}"
+        f"  recalls   {clean(one.kind)} {one.key!r}: not sent yet" for one in report.effects if one.phase == "admitted"
+    ]
+    lines += [
+        f"  too late  {clean(one.kind)} {one.key!r}: {one.disposition}"
         for one in report.effects
         if one.phase not in ("admitted", "suppressed")
     ]

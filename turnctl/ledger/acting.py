@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from turnctl.clock import wall
-from turnctl.errors import LedgerRefused, TurnOver
+from turnctl.errors import BadArgument, LedgerRefused, TurnOver
 from turnctl.ledger import dealings
 from turnctl.ledger.adapters import PLAIN, Adapter, Answer
 from turnctl.ledger.attachment import error_of
@@ -49,6 +49,8 @@ class TurnEffect(SentEffect):
     def __init__(
         self, of: Attachment, kind: str, key: str, payload: Any, *, adapter: Adapter | None, consequence: Consequence
     ) -> None:
+        if adapter is not None and not isinstance(adapter, Adapter):
+            raise BadArgument(f"the adapter of effect {kind} {key!r} is an Adapter or None, not {adapter!r}")
         found = bytes_of(payload)
         wanted = Effect(
             effect_id=new_id("e"),

@@ -6,11 +6,11 @@ to ask its provider to cancel it, always under the effect's own id.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from turnctl.clock import parse_duration
-from turnctl.errors import BadArgument
+from turnctl.errors import BadArgument, LedgerRefused
 from turnctl.records.effects import Answer
 from turnctl.tokens.ids import check_name
 
@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from turnctl.records.effects import Effect
     from turnctl.records.tasks import Evidence, PromiseLevel
 
-__all__ = ["EVIDENCE", "Adapter", "Answer", "http_adapter", "local_process_adapter", "mcp_adapter", "shipped"]
+__all__ = [
+    "EVIDENCE",
+    "Adapter",
+    "Answer",
+    "http_adapter",
+    "local_process_adapter",
+    "mcp_adapter",
+    "refuse_incapable",
+    "shipped",
+]
 
 #: what an acknowledgement of a cancellation may establish, from the least to the most
 EVIDENCE: dict[Evidence, str] = {
@@ -139,3 +148,16 @@ def shipped() -> tuple[Adapter, ...]:
         http_adapter("http, confirms=True", lookup=ask, cancel=ask, confirms=True),
         mcp_adapter(notify=ask, lookup=ask),
     )
+
+
+def refuse_incapable(task_id: str, promise: PromiseLevel, adapters: Iterable[Adapter]) -> None:
+    """Raise ``LedgerRefused`` where one of ``adapters`` cannot keep ``promise``."""
+    for adapter in adapters:
+        if not isinstance(adapter, Adapter):
+            raise BadArgument(f"the adapters of task {task_id} are Adapters, not {adapter!r}")
+        if promise not in adapter.promises:
+            text = (
+                f"task {task_id} cannot promise {promise}: adapter {adapter.name} keeps only "
+                f"{', '.join(adapter.promises)}; submit it with one of these"
+            )
+            raise LedgerRefused(text, code="incapable")

@@ -43,7 +43,9 @@ def write_bundle(
     store: Store, inc: str, path: str | os.PathLike[str], *, payloads: bool, scope: Scope
 ) -> Bundled | Refusal:
     """Write it to ``path``, where nothing is yet; see ``Ledger.bundle``."""
-    path = os.fspath(path)
+    path = os.fsdecode(path)
+    if "\0" in path:
+        raise BadArgument(f"the path of a bundle has no NUL: {path!r}")
     if os.path.lexists(path):
         raise _there(path)
     data = bundle_of(store, inc, payloads=payloads, scope=scope)
@@ -70,7 +72,10 @@ def _there(path: str) -> BadArgument:
 def put_new(path: str, data: bytes) -> None:
     """Write it: all of it or nothing under that name, where nothing is yet; for its owner alone."""
     fresh = f"{path}.new-{uuid.uuid4().hex[:8]}"
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
     try:
         with open(fd, "wb") as file:
             file.write(data)

@@ -15,6 +15,7 @@ from turnctl import log
 from turnctl.clock import parse_duration, wall
 from turnctl.errors import BadArgument, LedgerRefused
 from turnctl.ledger import dealings
+from turnctl.ledger.adapters import refuse_incapable
 from turnctl.ledger.attachment import Attachment, error_of
 from turnctl.ledger.failpoints import reach
 from turnctl.ledger.graves import known
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Ledger", "open_ledger"]
 
-_NOT_YOURS = "there is no such task, or it is not for you to {what}"
+_NOT_YOURS = "there is no such task, or it is not for you to {what}; tenant= says on whose behalf you ask"
 
 
 Authorise = Callable[[Request], "bool | str"]
@@ -125,13 +126,7 @@ class Ledger:
             raise BadArgument(f"unknown promise {promise!r}; use one of {', '.join(PROMISES)}")
         if policy not in ("suppress", "deliver"):
             raise BadArgument(f"unknown policy {policy!r}; use suppress or deliver")
-        for adapter in adapters:
-            if promise not in adapter.promises:
-                text = (
-                    f"task {task_id} cannot promise {promise}: adapter {adapter.name} keeps only "
-                    f"{', '.join(adapter.promises)}; submit it with one of these"
-                )
-                raise LedgerRefused(text, code="incapable")
+        refuse_incapable(task_id, promise, adapters)
         inc, asked = new_id("i"), By(by, "worker", wall())
         if parent is not None:
             return self._submit_below(parent, asked, inc, tenant, task_id, promise, policy)
@@ -146,7 +141,7 @@ class Ledger:
     def _submit_below(
         self, parent: TurnCore, asked: By, inc: str, tenant: str, task_id: str, promise: PromiseLevel, policy: Policy
     ) -> LedgerTask:
-        of = parent._ruling
+        of = getattr(parent, "_ruling", None)
         if isinstance(of, Attachment) and not of.gen and parent.token.cancelled:  # begun when its own parent had gone
             raise LedgerRefused(f"turn {parent.turn_id} was cancelled as it began: no child any more", code="cancelled")
         row = self.store.read(lambda books: books.task(of.inc)) if isinstance(of, Attachment) else None
@@ -207,8 +202,10 @@ class Ledger:
         """
         inc, tenant = self._named(task, tenant)
         for what, given in (("by", by), ("reason", reason)):
-            if (given is None and what == "by") or (given is not None and not isinstance(given, str)):
+            if not isinstance(given, str) and (what == "by" or given is not None):
                 raise BadArgument(f"{what} of a cancellation is a str, not {given!r}")
+        if not by.strip():
+            raise BadArgument("by of a cancellation names who asks, and is empty")
         if scope not in ("self", "subtree"):
             raise BadArgument(f"unknown scope {scope!r}; use self or subtree")
         allowed = self._allowed("cancel", inc, by, tenant)
@@ -287,7 +284,10 @@ class Ledger:
         return reconcile(self, probes, by=by, tenant=tenant, effects=effects)
 
     def close_unknown(self, effect_id: str, *, by: str, reason: str, tenant: str | None = None) -> None:
-        """Decide that nobody will ever know what became of an effect: it stays unknown, closed by ``by``."""
+        """Decide that nobody will ever know what became of an effect: it stays unknown, closed by ``by``.
+
+        ``tenant`` is the one on whose behalf that is decided: that of the task, where ``authorise`` says nothing else.
+        """
         effect = self.store.read(lambda books: books.effect(effect_id))
         allowed = self._allowed("close", "" if effect is None else effect.inc, by, tenant)
         if isinstance(allowed, Refusal):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from turnctl.clock import wall
-from turnctl.ledger.names import new_id
+from turnctl.ledger.names import keepable, new_id
 from turnctl.ledger.owned import REMOTE, Step
 from turnctl.records.changes import evolve
 from turnctl.records.tasks import PROCESSES, OwnedActivity
@@ -26,7 +26,7 @@ _MOST = 300
 
 def _kept(text: str) -> str:
     """The text as it can be kept: bytes of an argument that are no text are spelled, and a long one is cut."""
-    plain = text.encode("utf-8", "backslashreplace").decode()
+    plain = keepable(text)
     return plain if len(plain) <= _MOST else f"{plain[: _MOST - 1]}…"
 
 

@@ -221,7 +221,7 @@ def identify(path: str | PathLike[str], *, reads: bool = False) -> tuple[str, Me
 def _lost(path: str, what: str) -> StoreLost:
     text = (
         f"the ledger {path} {what}: what it had acknowledged is not all there; put the right files back, or decide "
-        "that what is there now holds (take_as_it_is), which gives up what is gone"
+        "that what is there now holds (turnctl.ledger.opening.take_as_it_is), which gives up what is gone"
     )
     return StoreLost(text, path=path)
 
@@ -304,7 +304,7 @@ def _check_marks(path: str, meta: Meta) -> None:
     except (ValueError, OSError) as error:
         text = (
             f"{path}.hwm cannot be read ({error}), so nobody knows whether the ledger is all there; look at it, then "
-            "decide that it is (take_as_it_is)"
+            "decide that it is (turnctl.ledger.opening.take_as_it_is)"
         )
         raise StoreDamaged(text, path=path) from error
     if marks is None:

@@ -107,8 +107,10 @@ def _check(name: str, found: os.stat_result, what: str, mode: int) -> None:
     if stat.S_IMODE(found.st_mode) & 0o077:
         text = (
             f"{what} {name} can be reached by others (mode {stat.S_IMODE(found.st_mode):04o}), and a ledger holds "
-            f"payloads and receipts: chmod {mode:04o} {name}"
+            "payloads and receipts"
         )
+        way = "; keep it in a folder of its own, and if this is one: " if what == "folder" else ": "
+        text += f"{way}chmod {mode:04o} {name}"
         raise StoreUnsafe(text, path=name)
 
 

@@ -79,7 +79,12 @@ def tell(store: Store, effect_id: str, answer: Answer, *, by: str) -> Reconciled
 
 def _by_name(probes: Mapping[str, Asked] | Iterable[Adapter]) -> dict[str, Asked]:
     if isinstance(probes, Mapping):
+        for name, probe in probes.items():
+            if not callable(probe):
+                raise BadArgument(f"the probe for {name} is a function of one effect, not {probe!r}")
         return dict(probes)
+    if not isinstance(probes, Iterable):
+        raise BadArgument(f"probes are adapters, or functions by name, not {probes!r}")
     found: dict[str, Asked] = {}
     for adapter in probes:
         if not isinstance(adapter, Adapter):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,9 @@ SALVAGE = (
     "try `sqlite3 COPY .recover` on the copy, or put a backup in their place"
 )
 
+#: the least that SQLite takes for the index of a log, in bytes
+_INDEX = 32_768
+
 # SQLite's primary result codes, which are its ABI
 _PERM, _BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _CONSTRAINT, _NOTADB = (
     *(3, 5, 6, 8, 10, 11, 13, 14, 19, 26),
@@ -47,7 +51,7 @@ def told(error: Exception, path: str, doing: str) -> StoreError:
         )
     if code == _CORRUPT or extended == 267 or isinstance(error, UnicodeError) or "decode" in str(error):
         return StoreDamaged(f"{said}; the file is damaged: {SALVAGE}", path=path)
-    if code == _FULL:
+    if code == _FULL or (code == _IOERR and _is_full(path)):
         return StoreFull(f"{said}; free some space there and try again", path=path)
     if code in (_PERM, _READONLY, _CANTOPEN):
         text = f"{said}; the file, its -wal and its folder must be writable for this user: look at their owner and mode"
@@ -59,6 +63,15 @@ def told(error: Exception, path: str, doing: str) -> StoreError:
             f"{said}; nothing of it was written: this is a fault of who asked, or of turnctl", path=path
         )
     return StoreError(f"{said}; nothing of it was written", path=path)
+
+
+def _is_full(path: str) -> bool:
+    """Whether there is no room where it lies, which SQLite calls an I/O error when it makes its index."""
+    try:
+        found = os.statvfs(os.path.dirname(path) or ".")
+    except OSError:
+        return False
+    return found.f_bavail * found.f_frsize < _INDEX
 
 
 @contextmanager

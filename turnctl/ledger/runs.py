@@ -27,7 +27,7 @@ from turnctl import log
 from turnctl.ledger import dealings, turnrows
 from turnctl.ledger.attachment import Attachment, error_of
 from turnctl.ledger.identity import identity_of, this_process
-from turnctl.ledger.names import new_id
+from turnctl.ledger.names import keepable, new_id
 from turnctl.ledger.owned import Seen, Step, keep
 from turnctl.ledger.spooling import spool_of
 from turnctl.records.changes import Refusal, evolve
@@ -122,7 +122,7 @@ class Recorded(Attachment):
             _sure(dealings.submit(books, by, self.inc, TENANT, self.turn.turn_id))
             lease = _sure(dealings.take_lease(books, by, self.inc, holder))
             _sure(turnrows.begin(books, by, row, self.inc, lease.gen))
-            process = OwnedActivity(self.inc, PROCESS, "process", name, lease.gen, begun_at=by.at)
+            process = OwnedActivity(self.inc, PROCESS, "process", keepable(name), lease.gen, begun_at=by.at)
             self._steps = [Step("registered", _sure(dealings.own(books, by, process, lease.gen)))]
             gen: int = lease.gen
             return gen

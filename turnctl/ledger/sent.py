@@ -12,6 +12,7 @@ Blocks for one transaction at each step. Telling what became of it is no checkpo
 from __future__ import annotations
 
 import json
+import reprlib
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from turnctl.ledger.attachment import error_of, record_of
 from turnctl.ledger.failpoints import reach
 from turnctl.records.changes import By, Refusal
 from turnctl.records.effects import Effect, Receipt
+from turnctl.records.words import printable
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -37,12 +39,30 @@ def bytes_of(payload: Any) -> bytes:
     """The bytes that stand for a payload: bytes and text as they are, all else as JSON with sorted keys."""
     if isinstance(payload, (bytes, bytearray, memoryview)):
         return bytes(payload)
-    if isinstance(payload, str):
-        return payload.encode()
     try:
-        return json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    except (TypeError, ValueError) as error:
-        raise BadArgument(f"a payload is bytes, text or what JSON can hold, not {payload!r}: {error}") from None
+        if isinstance(payload, str):
+            return payload.encode()
+        found = json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return found.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        text = f"a payload is bytes, text or what JSON can hold, not {_written(payload)}: {error}"
+        raise BadArgument(text) from None
+
+
+def _in_json(given: Any) -> str:
+    """A receipt as JSON, or else as Python writes it: what the receiver said is evidence in any form."""
+    try:
+        return json.dumps(given, sort_keys=True, default=repr)
+    except (TypeError, ValueError, RecursionError):
+        return _written(given)
+
+
+def _written(given: Any) -> str:
+    """As Python writes it, at a readable length."""
+    try:
+        return reprlib.repr(given)
+    except Exception:  # noqa: BLE001 - its own repr may do anything
+        return f"a {type(given).__name__}"
 
 
 def receipt_of(effect_id: str, source: str, given: Any, establishes: Disposition) -> Receipt:
@@ -52,11 +72,11 @@ def receipt_of(effect_id: str, source: str, given: Any, establishes: Disposition
             f"effect {effect_id} cannot be called {establishes} without a receipt: what did the receiver say?"
         )
     if isinstance(given, str):
-        body = given
-    elif isinstance(given, (bytes, bytearray)):
+        body = given.encode(errors="backslashreplace").decode()
+    elif isinstance(given, (bytes, bytearray, memoryview)):
         body = bytes(given).decode(errors="backslashreplace")
     else:
-        body = json.dumps(given, sort_keys=True, default=repr)
+        body = _in_json(given)
     return Receipt(effect_id, source, sha256(body.encode()).hexdigest(), body, establishes, wall())
 
 
@@ -124,7 +144,7 @@ class SentEffect:
         state = "not admitted" if self._row is None else f"{self._row.phase}, {self._row.disposition}"
         state += "" if self.is_reconcilable else ", unreconcilable"
         kept = "" if self.durable else ", not durable"
-        return f"<{type(self).__name__} {self._wanted.kind} {self._wanted.key!r} {state}{kept}>"
+        return f"<{type(self).__name__} {printable(self._wanted.kind)} {self._wanted.key!r} {state}{kept}>"
 
     # -- how it is sent --------------------------------------------------------------------------------------------
 

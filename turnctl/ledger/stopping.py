@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from turnctl.records.tasks import Cancellation
     from turnctl.records.turns import TurnRecord
 
-__all__ = ["Accepted", "stop_turn"]
+__all__ = ["Accepted", "refusal_now", "stop_turn"]
 
 
 class Accepted(NamedTuple):
@@ -44,7 +44,7 @@ def stop_turn(
     def stop(books: Books) -> Accepted | Refusal:
         row = books.turn(turn_id)
         if row is None:
-            return Refusal("no_such_task", f"there is no turn {turn_id} in this ledger")
+            return _unknown(turn_id)
         refusal = _refusal(books, row, revision)
         if refusal is not None:
             return refusal
@@ -53,6 +53,20 @@ def stop_turn(
         return found if isinstance(found, Refusal) else Accepted(found.cr, found.is_new)
 
     return store.transact(stop, urgent=True, point="cancel")
+
+
+def refusal_now(store: Store, turn_id: str, *, revision: int | None = None) -> Refusal | None:
+    """What ``stop_turn`` would answer if it refused now; None where it would accept. Changes nothing."""
+
+    def look(books: Books) -> Refusal | None:
+        row = books.turn(turn_id)
+        return _unknown(turn_id) if row is None else _refusal(books, row, revision)
+
+    return store.read(look)
+
+
+def _unknown(turn_id: str) -> Refusal:
+    return Refusal("no_such_task", f"there is no turn {turn_id} in this ledger")
 
 
 def _refusal(books: Books, row: TurnRecord, revision: int | None) -> Refusal | None:

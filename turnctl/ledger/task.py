@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from turnctl.ledger.attachment import Attachment
+from turnctl.records.words import printable
 
 if TYPE_CHECKING:
     from turnctl.ledger.face import Ledger
@@ -54,4 +55,4 @@ class LedgerTask:
         return hash(self.inc)
 
     def __repr__(self) -> str:
-        return f"<LedgerTask {self.tenant}/{self.task_id} {self.inc}>"
+        return f"<LedgerTask {printable(f'{self.tenant}/{self.task_id}')} {self.inc}>"

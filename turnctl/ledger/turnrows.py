@@ -15,6 +15,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from turnctl.ledger.identity import proof_of_death, this_process
+from turnctl.ledger.names import keepable
 from turnctl.records.changes import By, Change, Note, Refusal, evolve
 from turnctl.records.turns import TurnRecord
 from turnctl.tokens.reporting import report_of
@@ -50,9 +51,9 @@ def row_of(
         0,
         this_process(),
         session=turn.session_id,
-        name=turn.reason if name is None else name,
+        name=turn.reason if name is None else keepable(name),
         command=None if command is None else json.dumps(list(command)),
-        folder=folder,
+        folder=None if folder is None else keepable(folder),
         output=None if output is None else json.dumps(output),
     )
 

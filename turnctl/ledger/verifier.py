@@ -365,7 +365,7 @@ def _time(at: float) -> str:
         return repr(at)
 
 
-def _short(value: Any, most: int = 60) -> str:
+def _short(value: Any, most: int = 60) -> str:  # no name moves the cursor, or makes a line
     text = value if isinstance(value, str) else canonical(value)
     text = "".join(one if one.isprintable() else "?" for one in text)
     return text if len(text) <= most else f"{text[: most - 3]}..."
@@ -390,7 +390,8 @@ def main() -> int:
     except Refused as error:
         sys.stdout.buffer.write(f"refused: {_short(str(error), 500)}\n".encode("utf-8", "backslashreplace"))
         return 1
-    said = "\n".join([f"accepted: {bundle}", *(bundle.timeline() if args.timeline else ())])
+    told = [f"accepted: {bundle}", *(bundle.timeline() if args.timeline else ())]
+    said = "\n".join(_short(one, len(one)) for one in told)
     sys.stdout.buffer.write(f"{said}\n".encode("utf-8", "backslashreplace"))
     return 0
 

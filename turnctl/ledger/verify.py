@@ -19,8 +19,9 @@ from itertools import groupby
 from os import PathLike
 from typing import Any, NamedTuple
 
-from turnctl.errors import StoreError
+from turnctl.errors import StoreBusy, StoreError, StoreFull, StoreUnsafe
 from turnctl.ledger.connections import connect
+from turnctl.ledger.highwater import Mark, read_marks
 from turnctl.ledger.opening import identify
 from turnctl.ledger.refusals import FAULTS, told
 from turnctl.ledger.rows import KEYS, KINDS, OF_INCARNATION, fields_of, verify_chain
@@ -65,7 +66,7 @@ def verify(path: str | PathLike[str], *, most: int = _MOST) -> Verified:
     """
     path, meta = identify(path, reads=True)
     reader = _Reader(path, meta.store_uuid)
-    found: list[str] = []
+    found = _marked(reader)
     try:
         with closing(connect(path, "ro", BUSY_S)) as connection:
             connection.execute("BEGIN")
@@ -77,8 +78,19 @@ def verify(path: str | PathLike[str], *, most: int = _MOST) -> Verified:
                     break
     except (sqlite3.Error, ValueError, TypeError) as error:  # bytes that are no text, no JSON, no row
         said = told(error, path, "reading") if isinstance(error, FAULTS) else StoreError(f"{error}")
+        if isinstance(said, (StoreBusy, StoreFull, StoreUnsafe)):  # which says nothing of what was written
+            raise said from error
         found.append(f"it cannot be read any further: {said}")
     return Verified(reader.incarnations, reader.lines, tuple(found))
+
+
+def _marked(reader: _Reader) -> list[str]:
+    """Read how far it had come, before it is read itself; what is wrong with that."""
+    try:
+        reader.mark = read_marks(reader.path)
+    except (ValueError, OSError) as error:
+        return [f"{reader.path}.hwm cannot be read ({error}), so nobody knows whether the ledger is all there"]
+    return []
 
 
 class _Reader:
@@ -87,6 +99,7 @@ class _Reader:
         self.incarnations = self.lines = 0
         self.shared: dict[tuple[Any, ...], tuple[int, list[Any]]] = {}
         self.connection: sqlite3.Connection
+        self.mark: Mark | None = None  # none beside a copy: there is nothing to hold it against
 
     def _rows(self, sql: str, *values: object) -> sqlite3.Cursor:
         return self.connection.execute(sql, values)
@@ -101,6 +114,7 @@ class _Reader:
         yield from self._logs()
         yield from self._shared()
         yield from self._counts()
+        yield from self._marks()
         yield from self._contents()
         yield from self._rules()
 
@@ -194,6 +208,14 @@ class _Reader:
         if kept + purged + dropped != last:
             yield f"{last} lines were written, and {kept} are there, {purged + dropped} were purged"
         yield from self._graves()
+
+    def _marks(self) -> Iterator[str]:
+        mark, (told, pos) = self.mark, marks_of(self.connection)
+        if mark is not None and mark.authority != self.authority:
+            yield f"the mark beside it is that of another ledger ({mark.authority})"
+        elif mark is not None and (told < mark.told or pos < mark.pos):
+            counts = f"{told} of {mark.told} cancellations, {pos} of {mark.pos} lines"
+            yield f"it is behind what it had acknowledged ({counts}): a backup was put back, or its log was lost"
 
     def _graves(self) -> Iterator[str]:
         """What was purged is gone, and what is gone was purged."""

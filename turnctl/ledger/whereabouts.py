@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from turnctl.errors import StoreMissing
+from turnctl.errors import BadArgument, StoreMissing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,6 +57,17 @@ def open_durable(url: str | None) -> Store:
     """The durable store at ``url``, made where there is none; by default the user's own."""
     from turnctl.ledger.opening import init, open_sqlite
 
-    path = default_file() if url is None else url
+    path = default_file() if url is None else _path_of(url)
     init(path)
     return open_sqlite(path)
+
+
+def _path_of(url: str) -> str:
+    """``url`` as the path that it is; what looks like something else would become a file of that name."""
+    if not url or "://" in url or "\0" in url or url.startswith((":memory:", "memory:")):
+        raise BadArgument(f'the url of a ledger is the path of a file, or "memory:", not {url!r}')
+    try:
+        os.fsencode(url)
+    except UnicodeEncodeError as error:
+        raise BadArgument(f"the url of a ledger is the path of a file, and {url!r} cannot be one: {error}") from None
+    return url

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from turnctl.records.words import named
+from turnctl.records.words import named, printable
 
 if TYPE_CHECKING:
     from turnctl.records.accounts import TaskReport
@@ -65,7 +65,10 @@ def _is_unknown(one: EffectRecord, report: TaskReport) -> bool:
 
 
 def line(report: TaskReport) -> str:
-    """The line for people: the state's word, who asked for what, what is open, what got out, what is to be decided."""
+    """The line for people: the state's word, who asked for what, what is open, what got out, what is to be decided.
+
+    Names and reasons come from whoever gave them: none of them moves the cursor, or makes a line of its own.
+    """
     parts = [
         report.state,
         _asked(report),
@@ -76,7 +79,7 @@ def line(report: TaskReport) -> str:
     ]
     if not report.durable:
         parts.append("not durable")
-    return "; ".join(parts)
+    return printable("; ".join(parts))
 
 
 def _asked(report: TaskReport) -> str:
