@@ -143,6 +143,21 @@ def test_turn_of_a_program_that_is_gone_is_ended_from_here(tmp_path: Path) -> No
     assert [] == alive(tag)
     assert (0, "cancelled, settled", []) == (ended.status, found["state"], found["processes"]["left"])
     assert f"ending what it started from here: {pid}" in found["helped"][0]
+    assert found["processes"]["empty_proven"] is False
+
+
+def test_what_is_not_proven_is_not_claimed(tmp_path: Path) -> None:
+    """A daemon that has left a command without a warden is found by nobody, so nobody is told that none is left."""
+    tag = some_tag()
+    command = ["bash", "-c", f"setsid -f sh -c 'echo ready; exec sleep {tag}'; sleep 60"]
+    with agent(tmp_path, "t-free", command, "turn.run(command, stdout=1, containment='group')"):
+        ended = stop(tmp_path, "t-free")
+        left = alive(tag)
+        for one in left:
+            os.kill(one, signal.SIGKILL)
+
+    assert 1 == len(left)
+    assert " ended, none found left\n" in ended.out
 
 
 def test_program_that_does_not_answer_is_helped(tmp_path: Path) -> None:

@@ -130,17 +130,20 @@ class Stopped:
 
 def _processes(report: TaskReport) -> dict[str, Any]:
     """How many there were, how they ended as far as their turns have told, and who may still act."""
-    ended, killed = 0, 0
+    ended, killed, is_proven = 0, 0, True
     for turn in report.turns:
+        is_proven = is_proven and turn.report is not None
         for one in () if turn.report is None else json.loads(turn.report)["processes"]:
             ended += one["ended"]
             killed += one["killed"]
+            is_proven = is_proven and one["empty_proven"]
     found = [one for one in report.activities if one.kind in PROCESSES]
     left = [one for one in found if one.may_act]
     return {
         "started": len(found),
         "ended": ended,
         "killed": killed,
+        "empty_proven": is_proven and not left,
         "left": [{"name": one.name, "pid": None if one.process is None else one.process.pid or None} for one in left],
     }
 
@@ -153,7 +156,9 @@ def _process_words(report: TaskReport) -> str:
     how = f"{found['ended']} ended" + (f" ({found['killed']} by KILL)" if found["killed"] else "")
     if not found["ended"]:
         how = f"{found['started'] - len(left)} of {found['started']} commands ended"
-    return f"{how}, " + (f"not told to have ended: {', '.join(left)}" if left else "none left")
+    if left:
+        return f"{how}, not told to have ended: {', '.join(left)}"
+    return f"{how}, {'none left' if found['empty_proven'] else 'none found left'}"
 
 
 def _short(name: str) -> str:
