@@ -10,6 +10,8 @@ from launch import Ended, ask
 from schemas import fits
 from shelf import IDS
 
+import turnctl
+
 COMPLETED, FAILED, CANCELLED, UNRESOLVED, LOST, RUNNING = IDS
 
 ALL = """\
@@ -117,6 +119,23 @@ def test_misuse_is_told(shelf: Path, capfd: Capture, args: list[str], message: s
 
     assert (2, "") == (status, out)
     assert err.startswith(f"turnctl: error: {message}")
+
+
+def test_old_state_is_told_with_a_warning(shelf: Path, capfd: Capture) -> None:
+    """What a ledger shows that forgot something is shown, and stderr says so; twice -q leaves that out."""
+    ledger = shelf / "ledger.sqlite3"
+    copy = ledger.read_bytes()
+    with turnctl.open_ledger(str(ledger)) as more:
+        more.submit("acme", "one more")
+    ledger.write_bytes(copy)
+    shown, quiet = ask(capfd, "ps"), ask(capfd, "ps", "-qq")
+    ledger.unlink()
+    gone = ask(capfd, "ps")
+
+    assert (0, 0, "") == (shown.status, quiet.status, quiet.err)
+    assert shown.err.startswith(f"turnctl: warning: the ledger {ledger} is behind what it had acknowledged")
+    assert (5, "") == (gone.status, gone.out)
+    assert "is gone, and its mark is there" in gone.err
 
 
 def test_names_cannot_move_the_cursor(shelf: Path, capfd: Capture) -> None:

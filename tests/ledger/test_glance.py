@@ -11,7 +11,7 @@ import pytest
 from shelf import IDS, fill, opened
 
 import turnctl
-from turnctl.errors import StoreDamaged, StoreError, StoreForeign, StoreMissing, StoreTooNew, StoreUnsafe
+from turnctl.errors import StoreDamaged, StoreError, StoreForeign, StoreLost, StoreMissing, StoreTooNew, StoreUnsafe
 from turnctl.ledger.glance import Glances
 
 
@@ -110,6 +110,7 @@ def _too_new(path: Path) -> None:
         (lambda path: path.parent.chmod(0o770), StoreUnsafe, "chmod 0700"),
         (lambda path: path.chmod(0o644), StoreUnsafe, "chmod 0600"),
         (lambda path: (path.unlink(), path.mkdir()), StoreUnsafe, "no regular file"),
+        (lambda path: path.unlink(), StoreLost, "its mark is there"),
     ],
 )
 def test_what_cannot_be_trusted_is_refused(path: Path, harm: object, error: type[StoreError], text: str) -> None:
@@ -118,6 +119,25 @@ def test_what_cannot_be_trusted_is_refused(path: Path, harm: object, error: type
 
     with pytest.raises(error, match=text):
         Glances(path)
+
+
+def test_state_that_is_old_is_doubted(path: Path) -> None:
+    """What is there is told, and with it that more had been acknowledged, or that nobody knows whether."""
+    copy = path.read_bytes()
+    with turnctl.open_ledger(str(path)) as ledger:
+        ledger.submit("acme", "one more")
+    with Glances(path) as there:
+        sound = there.doubt
+    path.write_bytes(copy)
+    with Glances(path) as there:
+        behind, found = there.doubt, len(list(there.all()))
+    path.with_name(f"{path.name}.hwm").write_bytes(b"nothing")
+    with Glances(path) as there:
+        unread = there.doubt
+
+    assert (None, 6) == (sound, found)
+    assert "is behind what it had acknowledged" in str(behind)
+    assert "hwm cannot be read" in str(unread)
 
 
 def test_damage_is_told_where_it_is_met(path: Path) -> None:

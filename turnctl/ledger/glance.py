@@ -16,8 +16,9 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from turnctl.errors import StoreForeign, StoreMissing, StoreTooNew
+from turnctl.errors import StoreForeign, StoreLost, StoreMissing, StoreTooNew
 from turnctl.ledger.connections import connect
+from turnctl.ledger.highwater import marks_of, missing_from, read_marks
 from turnctl.ledger.identity import Whoever, proof_of_death
 from turnctl.ledger.places import check_owner
 from turnctl.ledger.refusals import FAULTS, system_told, told
@@ -95,6 +96,8 @@ class Glances:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         path = os.path.realpath(os.fspath(path))
         if not os.path.lexists(path):
+            if os.path.lexists(f"{path}.hwm") and not os.path.lexists(path):  # not one that was made in between
+                raise StoreLost(f"the ledger {path} is gone, and its mark is there; put the right file back", path=path)
             raise StoreMissing(f"there is no ledger {path}; it is made by the first turn that is recorded", path=path)
         with system_told(path, "reading"):
             check_owner(path)
@@ -105,6 +108,8 @@ class Glances:
             self._connection = connect(path, "ro", _BUSY_S)
         except FAULTS as error:
             raise told(error, path, "reading") from error
+        #: why what it tells may be old or incomplete; None where nothing speaks for that
+        self.doubt: str | None = None
         try:
             self._check()
             self._connection.execute("BEGIN")  # one state for all that is asked
@@ -119,10 +124,18 @@ class Glances:
         path, ask = self._path, self._connection.execute
         if ask("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise StoreForeign(f"{path} is a database of another program; name another file", path=path)
-        oldest, by = ask("SELECT min_reader, written_by FROM meta").fetchone()
+        oldest, by, authority = ask("SELECT min_reader, written_by, store_uuid FROM meta").fetchone()
         if oldest > VERSION:
             text = f"{path} was written by {by}, which this turnctl cannot read; use that version or a later one"
             raise StoreTooNew(text, path=path, needs=oldest)
+        try:
+            mark = read_marks(path)  # before the state is read, which then is not behind it
+        except (OSError, ValueError) as error:
+            self.doubt = f"{path}.hwm cannot be read ({error}), so what is told of {path} may be old"
+            return
+        missing = None if mark is None else missing_from(mark, authority, *marks_of(self._connection))
+        if missing is not None:
+            self.doubt = f"the ledger {path} {missing}: what is told of it may be old"
 
     def close(self) -> None:
         """Give the connection back."""

@@ -10,12 +10,21 @@ Invariants
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-__all__ = ["HighWater", "Mark", "read_marks"]
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+__all__ = ["HighWater", "Mark", "marks_of", "missing_from", "read_marks"]
 
 _SLOT = 128
+_MARKS = (
+    "SELECT max(ifnull((SELECT max(told) FROM cancellation), 0), ifnull((SELECT max(told) FROM tombstone), 0), "
+    "ifnull((SELECT told FROM forgotten), 0)), "
+    "max(ifnull((SELECT max(pos) FROM log), 0), ifnull((SELECT max(last_pos) FROM tombstone), 0), "
+    "ifnull((SELECT last_pos FROM forgotten), 0))"
+)
 
 
 class Mark(NamedTuple):
@@ -24,6 +33,22 @@ class Mark(NamedTuple):
     authority: str
     told: int
     pos: int
+
+
+def marks_of(connection: Connection) -> tuple[int, int]:
+    """The number of the last acceptance that was told, and the position of the last line of the log."""
+    told, pos = connection.execute(_MARKS).fetchone()
+    return int(told), int(pos)
+
+
+def missing_from(mark: Mark, authority: str, told: int, pos: int) -> str | None:
+    """What is wrong with a store that has come so far, by its mark; None where nothing is."""
+    if mark.authority != authority:
+        return "was replaced by another one"
+    if told < mark.told or pos < mark.pos:
+        counts = f"{told} of {mark.told} cancellations, {pos} of {mark.pos} lines"
+        return f"is behind what it had acknowledged ({counts}), so a backup was put back or its log was lost"
+    return None
 
 
 def read_marks(path: str) -> Mark | None:

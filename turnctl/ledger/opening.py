@@ -36,10 +36,9 @@ from turnctl.errors import (
 )
 from turnctl.ledger import schema
 from turnctl.ledger.connections import connect
-from turnctl.ledger.highwater import HighWater, read_marks
+from turnctl.ledger.highwater import HighWater, marks_of, missing_from, read_marks
 from turnctl.ledger.places import check_file_system, check_owner, made_folder
 from turnctl.ledger.refusals import FAULTS, SALVAGE, system_told, told
-from turnctl.ledger.sqlbooks import marks_of
 from turnctl.ledger.sqlite import BUSY_S, SqliteStore, twin_of
 from turnctl.ledger.users import Users
 
@@ -309,18 +308,14 @@ def _check_marks(path: str, meta: Meta) -> None:
         raise StoreDamaged(text, path=path) from error
     if marks is None:
         return  # a copy of the file alone: there is nothing to hold it against
-    if marks.authority != meta.store_uuid:
-        raise _lost(path, "was replaced by another one")
     try:
         with closing(connect(path, "ro", BUSY_S)) as connection:
             now, pos = marks_of(connection)
     except FAULTS as error:
         raise told(error, path, "reading") from error
-    if now < marks.told or pos < marks.pos:
-        counts = f"{now} of {marks.told} cancellations, {pos} of {marks.pos} lines"
-        raise _lost(
-            path, f"is behind what it had acknowledged ({counts}), so a backup was put back or its log was lost"
-        )
+    missing = missing_from(marks, meta.store_uuid, now, pos)
+    if missing is not None:
+        raise _lost(path, missing)
 
 
 def _copy(connection: sqlite3.Connection, copy: str) -> None:

@@ -14,10 +14,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from turnctl.errors import StoreDamaged
+from turnctl.ledger.highwater import marks_of
 from turnctl.ledger.refusals import SALVAGE
 from turnctl.ledger.rows import FIRST_HASH, chained, fields_of, make, name_of, text_of, values_of
 from turnctl.ledger.schema import inserts, selects
-from turnctl.ledger.sqlgraves import SqlGraves, marks_of
+from turnctl.ledger.sqlgraves import SqlGraves
 from turnctl.records.changes import By, Change, Incarnation, Row
 from turnctl.records.effects import Effect, LedgerEvent, Receipt
 from turnctl.records.tasks import Cancellation, Detached, Interest, OwnedActivity, SharedWork, Task
@@ -26,7 +27,7 @@ from turnctl.records.turns import TurnRecord
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-__all__ = ["EVENT_COLUMNS", "SqlBooks", "line_of", "marks_of"]
+__all__ = ["EVENT_COLUMNS", "SqlBooks", "line_of"]
 
 _SELECT = selects()
 _INSERT = inserts()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnctl.errors import StoreDamaged
 from turnctl.ledger.graves import Removed
+from turnctl.ledger.highwater import marks_of
 from turnctl.ledger.refusals import SALVAGE
 from turnctl.ledger.rows import FIRST_HASH, OF_INCARNATION, fields_of, make
 from turnctl.records.changes import By, Change, Note
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from turnctl.ledger.store import Books
     from turnctl.records.retention import Tombstone
 
-__all__ = ["SqlGraves", "marks_of"]
+__all__ = ["SqlGraves"]
 
 _OVER = "state IN ('completed', 'failed', 'cancelled_settled')"
 _TOMBSTONE = "inc, tenant, task_id, seq, state, cr, accepted_rev, told, lines, last_pos, digest, at"
@@ -44,18 +45,6 @@ _PIECES = {
     "log": "SELECT pos FROM log WHERE inc = ? ORDER BY n LIMIT ?",
 }
 _LEAST = "(SELECT 1 FROM interest WHERE interest.shared_id = shared.shared_id)"
-_MARKS = (
-    "SELECT max(ifnull((SELECT max(told) FROM cancellation), 0), ifnull((SELECT max(told) FROM tombstone), 0), "
-    "ifnull((SELECT told FROM forgotten), 0)), "
-    "max(ifnull((SELECT max(pos) FROM log), 0), ifnull((SELECT max(last_pos) FROM tombstone), 0), "
-    "ifnull((SELECT last_pos FROM forgotten), 0))"
-)
-
-
-def marks_of(connection: Connection) -> tuple[int, int]:
-    """The number of the last acceptance that was told, and the position of the last line of the log."""
-    told, pos = connection.execute(_MARKS).fetchone()
-    return int(told), int(pos)
 
 
 class SqlGraves:

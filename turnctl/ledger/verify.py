@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 
 from turnctl.errors import StoreBusy, StoreError, StoreFull, StoreUnsafe
 from turnctl.ledger.connections import connect
-from turnctl.ledger.highwater import Mark, read_marks
+from turnctl.ledger.highwater import Mark, marks_of, missing_from, read_marks
 from turnctl.ledger.opening import identify
 from turnctl.ledger.refusals import FAULTS, told
 from turnctl.ledger.rows import KEYS, KINDS, OF_INCARNATION, fields_of, verify_chain
-from turnctl.ledger.sqlbooks import EVENT_COLUMNS, line_of, marks_of
+from turnctl.ledger.sqlbooks import EVENT_COLUMNS, line_of
 from turnctl.ledger.sqlite import BUSY_S
 
 __all__ = ["Verified", "verify"]
@@ -210,12 +210,9 @@ class _Reader:
         yield from self._graves()
 
     def _marks(self) -> Iterator[str]:
-        mark, (told, pos) = self.mark, marks_of(self.connection)
-        if mark is not None and mark.authority != self.authority:
-            yield f"the mark beside it is that of another ledger ({mark.authority})"
-        elif mark is not None and (told < mark.told or pos < mark.pos):
-            counts = f"{told} of {mark.told} cancellations, {pos} of {mark.pos} lines"
-            yield f"it is behind what it had acknowledged ({counts}): a backup was put back, or its log was lost"
+        missing = None if self.mark is None else missing_from(self.mark, self.authority, *marks_of(self.connection))
+        if missing is not None:
+            yield f"it {missing}"
 
     def _graves(self) -> Iterator[str]:
         """What was purged is gone, and what is gone was purged."""

@@ -23,8 +23,8 @@ from turnctl import log
 from turnctl.errors import StoreClosed, StoreError
 from turnctl.ledger.connections import Connections
 from turnctl.ledger.ears import Ear, open_ear
+from turnctl.ledger.highwater import marks_of
 from turnctl.ledger.refusals import FAULTS, told
-from turnctl.ledger.sqlbooks import marks_of
 
 __all__ = ["Doorbell"]
 
