@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from launch import Ended, ask, call
+from launch import Ended, ask, call, start
 from schemas import fits
 from shelf import IDS
 
@@ -102,6 +102,22 @@ def test_run_is_shown_with_its_process_and_output(tmp_path: Path) -> None:
     assert ("process", True) == (process["kind"], process["stopped"])
     assert 3 == found["report"]["processes"][0]["returncode"]
     assert "turnctl.turn/1" == found["report"]["schema"]
+
+
+def test_output_of_a_killed_run_is_shown(tmp_path: Path) -> None:
+    """What is kept of a turn that never told its end is read from its files, for people and for programs."""
+    env = {"TURNCTL_STATE_DIR": str(tmp_path / "state"), "TURNCTL_RUN_RECORD": "yes"}
+    with start("run", "--", "sh", "-c", "echo hello; exec sleep 60", env=env) as process:
+        assert process.stdout is not None
+        assert "hello\n" == process.stdout.readline()
+        running = call("show", "@", env=env).out
+        process.kill()
+        process.communicate(timeout=15)
+    killed = call("show", "@", env=env).out
+    found = fits(json.loads(call("show", "@", "--json", env=env).out))
+
+    assert ["  output     stdout 6 bytes" in one for one in (running, killed)] == [True, True]
+    assert {"stdout": {"bytes": 6}} == found["output"]["kept"]
 
 
 @pytest.mark.parametrize(("args", "status"), [(["t9z"], 4), ([], 2), (["@", "@"], 2)])

@@ -21,6 +21,8 @@ from turnctl.cli.times import TimeFormat, shown
 from turnctl.clock import wall
 from turnctl.ledger.effects_glance import effects as look
 from turnctl.ledger.effects_glance import events_of
+from turnctl.ledger.spool import sizes
+from turnctl.ledger.whereabouts import default_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,6 +78,8 @@ def show(
     with there:
         found = find(there, turn)
         known = _Known(there, found)
+    if found.ended_at is None:  # its row says nothing yet of what is kept, and never will where it was killed
+        known.look_at(sizes(str(default_path(state_dir).parent), found.turn_id))
     if as_json:
         put_document(known.as_dict())
     elif not quiet:
@@ -107,6 +111,11 @@ class _Known:
             one["stopped"] = bool(one["stopped"])
         self._effects: list[EffectGlance] = list(look(there, turn_id=glance.turn_id))
         self._events = list(events_of(there, glance.inc))
+
+    def look_at(self, kept: dict[str, int]) -> None:
+        """So much of its output is in its files."""
+        if kept:
+            self._output = {**(self._output or {}), "kept": {name: {"bytes": size} for name, size in kept.items()}}
 
     def as_dict(self) -> dict[str, Any]:
         """As one document, schema ``turnctl.shown/1``."""

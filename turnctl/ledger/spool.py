@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 from turnctl.records.texts import text_of
 
-__all__ = ["LIMIT", "Kept", "KeptOutput", "Spool", "folder_of", "read", "remove"]
+__all__ = ["LIMIT", "Kept", "KeptOutput", "Spool", "folder_of", "read", "remove", "sizes"]
 
 #: what is kept of one stream where nothing else is said: more than a person reads, and a build's last errors
 LIMIT = 1024 * 1024
@@ -274,6 +274,17 @@ def read(state_dir: str, turn_id: str) -> list[KeptOutput]:
         with suppress(FileNotFoundError), open(file, "rb") as opened:  # its place may just have been taken
             found.setdefault(name, []).append((offset, opened.read()))
     return [KeptOutput(unquote(name), tuple(sorted(pieces))) for name, pieces in sorted(found.items())]
+
+
+def sizes(state_dir: str, turn_id: str) -> dict[str, int]:
+    """How many bytes came of each stream of that turn, as far as its files tell. Also while it runs."""
+    from urllib.parse import unquote
+
+    found: dict[str, int] = {}
+    for name, offset, file in _files(folder_of(state_dir, turn_id)):
+        with suppress(FileNotFoundError):
+            found[name] = max(found.get(name, 0), offset + os.stat(file).st_size)
+    return {unquote(name): size for name, size in sorted(found.items())}
 
 
 def _files(folder: str) -> Iterator[tuple[str, int, str]]:
