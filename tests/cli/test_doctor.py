@@ -81,6 +81,23 @@ def test_modes_are_told_and_mended(shelf: Path, capfd: Capture) -> None:
     assert (0o40700, 0o100600) == (shelf.stat().st_mode, path.stat().st_mode)
 
 
+@pytest.mark.parametrize(("mode", "name"), [(0o755, "notes.txt"), (0o1777, "ledger.sqlite3")], ids=["used", "shared"])
+def test_folder_of_others_is_told_and_left(shelf: Path, capfd: Capture, mode: int, name: str) -> None:
+    """A folder that is not for turnctl alone is not closed to those who use it, whoever named it."""
+    for one in ("", ".hwm"):
+        (shelf / f"ledger.sqlite3{one}").unlink(missing_ok=True)
+    (shelf / name).touch(0o600)
+    shelf.chmod(mode)
+    before = found(capfd, "--only", "state")["state.mode"]
+    after = ask(capfd, "doctor", "--only", "state", "--fix")
+    left = shelf.stat().st_mode & 0o7777
+    shelf.chmod(0o700)
+
+    assert ("fail", mode) == (before["status"], left)
+    assert "a directory of its own with TURNCTL_STATE_DIR" in before["remediation"]
+    assert (1, False) == (after.status, f"chmod 700 {shelf}" in after.err)
+
+
 def test_foreign_file_is_told_and_left(shelf: Path, capfd: Capture) -> None:
     """Another program's file in the ledger's place is told, with what to do, and left as it is."""
     path = shelf / "ledger.sqlite3"

@@ -67,19 +67,34 @@ def _open_to_others(path: Path) -> list[tuple[Path, int]]:
     return found
 
 
+def _is_for_turnctl(path: Path) -> bool:
+    """Whether its folder can be closed to others: it is not everybody's, and has a ledger in it or nothing."""
+    try:
+        is_shared = bool(path.parent.stat().st_mode & stat.S_ISVTX)
+        return not is_shared and (path.exists() or not os.listdir(path.parent))
+    except OSError:
+        return False
+
+
 def _modes(path: Path) -> Finding:
     found = _open_to_others(path)
     if not found:
         return Finding("ok", "nobody else can get in")
     names = ", ".join(f"{one} ({stat.S_IMODE(one.stat().st_mode):04o})" for one, _ in found)
-    remedy = "; ".join(f"chmod {mode:o} {shlex.quote(str(one))}" for one, mode in found)
+    if not _is_for_turnctl(path) and (path.parent, 0o700) in found:
+        remedy = "it has other things in it: name a directory of its own with TURNCTL_STATE_DIR"
+    else:
+        remedy = "; ".join(f"chmod {mode:o} {shlex.quote(str(one))}" for one, mode in found)
     return Finding("fail", f"others can reach {names}", remedy, {"paths": [str(one) for one, _ in found]})
 
 
 def mend(state_dir: str | None) -> list[str]:
     """Take from others what they can reach; what was done."""
     done = []
-    for one, mode in _open_to_others(default_path(state_dir)):
+    path = default_path(state_dir)
+    for one, mode in _open_to_others(path):
+        if one == path.parent and not _is_for_turnctl(path):
+            continue
         one.chmod(mode)
         done.append(f"chmod {mode:o} {one}")
     return done
