@@ -240,6 +240,16 @@ def _texts() -> list[tuple[str, str]]:
     return texts
 
 
+def test_helpers_of_tests_have_names_of_their_own() -> None:
+    """No two modules that tests import have one name: they lie on one path, and one would be taken for the other."""
+    found: dict[str, list[Path]] = {}
+    for path in (CHECKOUT / "tests").rglob("*.py"):
+        if path.name not in ("conftest.py", "__init__.py") and not path.name.startswith("test_"):
+            found.setdefault(path.stem, []).append(path)
+
+    assert [] == [paths for paths in found.values() if len(paths) > 1]
+
+
 def test_no_private_place_is_mentioned() -> None:
     """No file names a folder of the machine it was written on, nor the host of a package registry."""
     # written backwards, so that this file does not find itself

@@ -60,6 +60,7 @@ HELPERS = {
 }
 HOST = {
     "processes.run.admitted": ("stop", "warden"),
+    "processes.run.recorded": ("task", "warden"),
     "processes.launch.composed": ("stop", "warden"),
     "processes.launch.asked": ("stop", "warden"),
     "processes.launch.started": ("stop", "warden"),
@@ -80,7 +81,13 @@ _BOTH_KILLED = ("launcher-bereaved", "launcher-killed")
 #: in every run; the others have a test of the launcher's own there, and are tried here with --stress
 _ALWAYS = {
     *("launcher-bereaved", "launcher-killed", "launcher-leaving", "warden-leaf", "warden-exited", "init-empty"),
-    *("processes.run.admitted", "processes.run.spawned", "processes.ladder.asked", "processes.exit.observed"),
+    *(
+        "processes.run.admitted",
+        "processes.run.recorded",
+        "processes.run.spawned",
+        "processes.ladder.asked",
+        "processes.exit.observed",
+    ),
     *("processes.attending.asked", "processes.move.deciding", "processes.move.stored", "processes.run.over"),
 }
 
@@ -120,7 +127,8 @@ def reached(within=10):
 
 options = {"containment": hold} | ({} if hold == "group" else {"require": "complete"})
 try:
-    with turnctl.turn(grace="200ms") as turn:
+    task = turnctl.open_ledger("memory:").submit("acme", "job") if what == "task" else None
+    with turnctl.turn(grace="200ms", task=task) as turn:
         if what == "idle":
             turn.run(["true"], **options)
             reached()

@@ -10,11 +10,12 @@ import pytest
 from desk import HOLDER, KERNEL, OPERATOR, SECOND, WORKER, Desk
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from standins import until
 
 from turnctl.ledger import dealings
 from turnctl.ledger.accounts import report_on
 from turnctl.ledger.deaths import deaths_in, observe_deaths
-from turnctl.ledger.identity import identity_of, not_yet, proof_of_end, this_process
+from turnctl.ledger.identity import identity_of, members_of, not_yet, proof_of_end, this_process
 from turnctl.ledger.owned import Seen, Step, close_activity, keep
 from turnctl.records.changes import evolve
 from turnctl.records.tasks import Holder, OwnedActivity
@@ -92,6 +93,7 @@ def test_process_of_a_dead_worker_is_named_until_it_is_gone(desk: Desk, sleeper:
     observe_deaths(desk.store)
     left = desk.task().execution
     os.killpg(sleeper.pid, 9)
+    assert until(lambda: not members_of(sleeper.pid))
     observe_deaths(desk.store)
 
     assert ("unproven", "draining") == alive

@@ -19,7 +19,7 @@ from turnctl.errors import LedgerRefused
 from turnctl.ledger import dealings, failpoints
 from turnctl.records.changes import By
 from turnctl.records.tasks import Holder, OwnedActivity
-from turnctl.testing import call_at
+from turnctl.testing import call_at, pause_at
 from turnctl.tokens.activities import Activity
 
 #: a process that does not end when asked, with another one in a session of its own
@@ -224,6 +224,22 @@ def test_stop_is_told_before_the_signals(ledger: turnctl.Ledger) -> None:
     assert "activity.signalled" in told
     assert {one.ref for one in rows(ledger, task)} == set(inventory["activities"])
     assert "cancelled_settled" == task.state
+
+
+def test_what_follows_from_a_stop_is_not_told_ahead_of_it(ledger: turnctl.Ledger) -> None:
+    """What is observed when a stop comes in the middle of the writing is told after its acceptance, as all else is."""
+    task = ledger.submit("acme", "job")
+    with pause_at("ledger.owning.writing") as pause, turnctl.turn(task=task, grace=0) as turn:
+        with turn.activity("tool", "it"):
+            assert pause.reached.wait(10)
+            turn.stop("enough")
+            with pytest.raises(turnctl.CancelledError):
+                turn.sleep(60)
+        pause.release()
+    told = [one for one in kinds(ledger, task) if one.startswith(("cancel.accepted", "activity.s"))]
+
+    assert "cancel.accepted" == told[0]
+    assert "activity.stopped" in told
 
 
 def test_slow_store_delays_no_stop(ledger: turnctl.Ledger) -> None:

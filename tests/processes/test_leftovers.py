@@ -167,7 +167,7 @@ def test_owner_that_ends_meanwhile_gets_nothing(leak_check: object, gate: Gate) 
     [
         ({"leftovers": "keep"}, BadArgument, "unknown leftovers 'keep'; use end, end-now, wait or detach"),
         ({"leftovers": "detach"}, BadArgument, 'leftovers="detach" needs owner='),
-        ({"leftovers": "detach", "owner": "chat-7"}, BadArgument, "needs a ledger, which this version does not have"),
+        ({"leftovers": "detach", "owner": "chat-7"}, BadArgument, "an owner outside this program needs a ledger"),
         ({"leftovers": "detach", "owner": 7}, BadArgument, "owner is 7; give the running turn"),
         ({"owner": "chat-7"}, BadArgument, 'owner= is for leftovers="detach" alone'),
     ],

@@ -21,11 +21,12 @@ import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, NoReturn
 
+from turnctl import points
 from turnctl.clock import monotonic
 from turnctl.ledger import dealings
 from turnctl.ledger.identity import identity_of, not_yet, this_process
 from turnctl.ledger.keeping import KeptActivity
-from turnctl.ledger.owned import Seen, keep
+from turnctl.ledger.owned import Seen, Step, keep
 from turnctl.records.changes import Refusal
 from turnctl.records.tasks import PROCESSES
 from turnctl.tokens.activities import Activity
@@ -48,6 +49,7 @@ _UNKEPT = frozenset({"turn", "abort"})
 _UNASKED = PROCESSES | {"job", "mcp", "mcp connection"}
 
 Taken = list[tuple[KeptActivity, int]]
+Observed = list[tuple[KeptActivity, tuple[Step, ...]]]
 
 
 class Owning:
@@ -175,20 +177,23 @@ class Owning:
 
     # -- writing --------------------------------------------------------------------------------------------------
 
-    def into(self, books: Books, by: By, taken: Taken, *, is_first: bool = False) -> None:
-        """Write what is marked, within a transaction; with ``is_first`` only that it is there."""
+    def into(self, books: Books, by: By, taken: Taken, *, is_first: bool = False, only: Observed | None = None) -> None:
+        """Write what is marked, within a transaction; with ``is_first`` only that it is there, or ``only`` these."""
         taken.clear()
         of = self._of
         if not of.gen:
             return
         seen = []
-        for one in list(self._marked):
-            steps = one.steps()
+        for one, steps in self._observed() if only is None else only:
             taken.append((one, len(steps)))
             if not one.is_void:
                 seen.append(Seen(one.ref, steps[:1] if is_first else steps))
         if seen:
             keep(books, by, of.inc, of.gen, seen)
+
+    def _observed(self) -> Observed:
+        """What is marked, each with what was observed of it by now."""
+        return [(one, one.steps()) for one in list(self._marked)]
 
     def cleared(self, taken: Taken) -> None:
         """What ``into`` has taken was committed."""
@@ -200,9 +205,16 @@ class Owning:
     def flush(self) -> None:
         """Write what is marked; nothing if nothing is."""
         of, by, taken = self._of, self._of.by, Taken()
-        if not self._marked or (of.turn.token.cancelled and of.tell()):
+        # before the look at the token: what follows from a stop that comes now is not in it (N4)
+        observed = self._observed()
+        if not observed or (of.turn.token.cancelled and of.tell()):
             return
-        of.store.transact(lambda books: self.into(books, by, taken), point="activities")
+
+        def write(books: Books) -> None:
+            points.reach("ledger.owning.writing")
+            self.into(books, by, taken, only=observed)
+
+        of.store.transact(write, point="activities")
         self.cleared(taken)
 
     def _come_to_rest(self) -> None:

@@ -11,10 +11,10 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent))
 
-import stage as stages
+import scene as stages
 from nursery import Nursery
 from oracle import wrong
-from stage import ROOT, Stage
+from scene import ROOT, Stage
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stage import Stage
+from scene import Stage
 
 from turnctl.records.effects import Effect
 from turnctl.records.tasks import Cancellation, Child, Lease, Task

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import Any
 
-from stage import Receiver
+from scene import Receiver
 
 import turnctl
 from turnctl.ledger.rows import fields_of

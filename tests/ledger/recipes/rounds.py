@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from stage import Stage
+from scene import Stage
 
 __all__ = ["both_orders"]
 

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from stage import Stage
+from scene import Stage
 
 #: promised: who waits goes on at once where the one before is killed
 AT_ONCE_S = 10.0

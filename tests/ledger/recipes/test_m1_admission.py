@@ -7,7 +7,7 @@ import time
 import pytest
 from looks import cr_of, effects_of, events_of, inventory_of, task_of
 from rounds import both_orders
-from stage import Player, Stage
+from scene import Player, Stage
 
 
 def begun(stage: Stage, point: str) -> tuple[Player, str]:

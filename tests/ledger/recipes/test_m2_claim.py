@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from looks import effects_of, events_of, inventory_of, task_of
 from rounds import both_orders
-from stage import Player, Stage
+from scene import Player, Stage
 
 
 def begun(stage: Stage, point: str, policy: str) -> tuple[Player, Player, str]:

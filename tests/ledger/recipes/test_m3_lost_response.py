@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from looks import effects_of, events_of, inventory_of, receipts_of, task_of
-from stage import Stage
+from scene import Stage
 
 
 def lost(stage: Stage, *, cancelled: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from looks import children_of, cr_of, events_of, inventory_of, task_of
 from rounds import both_orders
-from stage import Player, Stage
+from scene import Player, Stage
 
 
 class Family:

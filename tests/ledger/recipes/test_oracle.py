@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from client import Client
 from oracle import wrong
-from stage import Stage
+from scene import Stage
 
 import turnctl
 from turnctl.ledger.store import Books

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 import pytest
-from stage import ROOT, Process
+from scene import ROOT, Process
 from warding import everybodys_python
 
 from turnctl.ledger.opening import init

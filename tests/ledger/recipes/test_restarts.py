@@ -9,7 +9,7 @@ from typing import Any
 
 import delivery
 import pytest
-from stage import HERE, Player, Process, Stage
+from scene import HERE, Player, Process, Stage
 
 import turnctl
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stage import Player, Stage
+from scene import Player, Stage
 
 from turnctl.ledger import dealings
 from turnctl.ledger.identity import this_process

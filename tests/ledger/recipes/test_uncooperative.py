@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from commands import alive
-from stage import BOUND_S, Player, Stage
+from scene import BOUND_S, Player, Stage
 
 from turnctl.errors import StoreBusy
 from turnctl.ledger.face import Ledger
