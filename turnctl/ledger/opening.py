@@ -233,7 +233,9 @@ def _refuse_missing(path: str) -> None:
             if os.path.lexists(path):
                 return  # it was made in between, and then what lies beside it
             raise _lost(path, f"is gone, and its {path}{ending} is there")
-    raise StoreMissing(f"there is no ledger {path}; make one with init, or name another file", path=path)
+    raise StoreMissing(
+        f"there is no ledger {path}; open_ledger() and turnctl run make one, or name another file", path=path
+    )
 
 
 def _has_log(path: str) -> bool:

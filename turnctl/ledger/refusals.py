@@ -57,7 +57,10 @@ def told(error: Exception, path: str, doing: str) -> StoreError:
         text = f"{said}; the file, its -wal and its folder must be writable for this user: look at their owner and mode"
         return StoreUnsafe(text, path=path)
     if code == _IOERR:
-        return StoreDamaged(f"{said}; the disk did not do what it was asked: look at the system's log", path=path)
+        text = (
+            f"{said}; the disk failed, or the file or its -wal was cut or taken away: look at them and the system's log"
+        )
+        return StoreDamaged(text, path=path)
     if code == _CONSTRAINT:
         return StoreRefused(
             f"{said}; nothing of it was written: this is a fault of who asked, or of turnctl", path=path
