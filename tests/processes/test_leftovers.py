@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from commands import FakeTurn, Gate, alive, nap, timed
 from standins import BOUND, Background, until
+from warding import ends, parent_of
 
 import turnctl
 from turnctl.errors import BadArgument, CancelledError, TurnOver
 from turnctl.processes import CommandTimedOut, Unowned
 from turnctl.processes.command import popen, run
+from turnctl.testing import pause_at
 
 
 @pytest.fixture(autouse=True, params=["warden", "group"])
@@ -46,6 +48,21 @@ def test_end_now_ends_before_the_call_returns(owner: FakeTurn) -> None:
     assert ["sleep"] == [left.name for left in done.outcome.leftovers]
     assert not done.outcome.stopped
     assert "completed" == owner.activities[0].record().state
+
+
+def test_leftovers_are_named_by_who_looks_late(owner: FakeTurn, wardens: None) -> None:
+    """Where this program looks only when the warden has ended them, they are named all the same."""
+    tag = nap()
+    with pause_at("processes.exit.draining") as pause:
+        call = Background(lambda: run(owner, f"{tag} &", shell=True, leftovers="end-now"))
+        assert pause.reached.wait(BOUND)
+        (pid,) = alive(tag)
+        warden = parent_of(pid)
+        assert ends(warden)
+        pause.release()
+    outcome = call.result().outcome
+
+    assert (["sleep"], "ended") == ([left.name for left in outcome.leftovers], outcome.leftovers_fate)
 
 
 def test_wait_returns_when_all_have_ended(owner: FakeTurn, gate: Gate) -> None:

@@ -91,6 +91,10 @@ class Custody:
         """Who lives on after the main process has ended by itself; None while that is not known yet."""
         raise NotImplementedError
 
+    def left_behind(self) -> list[Found]:
+        """Who was there when the main process had ended, whatever has become of them since."""
+        return self.leftovers() or []
+
     def await_end(self, found: list[Found], pump: Pump) -> None:
         """Have the loop woken when these have ended."""
 

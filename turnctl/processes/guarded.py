@@ -273,6 +273,9 @@ class Guarded(Custody):
                 )
         return is_news
 
+    def left_behind(self) -> list[Found]:
+        return self._left or []  # the warden may have ended them by now
+
     def leftovers(self) -> list[Found] | None:
         if self._warded.is_over:
             return list(self._survivors)

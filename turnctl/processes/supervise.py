@@ -286,7 +286,7 @@ class Supervision(Closing):
         custody = self._held
         if self._is_stop_wanted() or custody.began_by_itself:
             self.interrupted = self._is_stop_wanted()
-            self.account.left(tuple(one.survivor for one in custody.leftovers() or ()))
+            self.account.left(tuple(one.survivor for one in custody.left_behind()))
             return self._begin_ending(now, "stop" if self.interrupted else custody.began_by_itself)
         silent_at = max(self._exited_at, self._pump.taken_at) + SILENCE_S
         until = min(silent_at, self._exited_at + DRAINING_S)
