@@ -261,6 +261,7 @@ def test_closed_stream_says_nothing_of_an_effect(ledger: turnctl.Ledger) -> None
     def tokens() -> Iterator[str]:
         yield "a"
         ledger.cancel(task, by="alice")
+        until(lambda: turn.token.cancelled)  # it is told at once, by another thread
         yield "b"
         yield "c"
 
