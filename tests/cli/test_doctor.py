@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import alive
 from launch import Ended, ask, call
 from schemas import fits
+from standins import until
+from warding import Host, parent_of
+from warding import tag as some_tag
 
 from turnctl.cli.checks import platform, state
 from turnctl.cli.checks.check import Check, Finding, made
@@ -32,7 +37,7 @@ def test_everything_is_looked_at(shelf: Path, capfd: Capture) -> None:
     checks = found(capfd)
     *lines, summary = [line for line in out.splitlines() if not line.startswith("      fix: ")]
 
-    assert {"platform", "state", "terminal"} == {one.partition(".")[0] for one in checks}
+    assert {"platform", "process", "state", "terminal"} == {one.partition(".")[0] for one in checks}
     assert [one.split()[1] for one in lines] == list(checks)
     assert int(any(one["status"] == "fail" for one in checks.values())) == status
     assert "" == err
@@ -156,6 +161,34 @@ def test_warning_fails_where_that_is_asked(shelf: Path, capfd: Capture, monkeypa
 
     assert (0, 1) == (lax.status, strict.status)
     assert "      fix: turnctl ledger prune --older-than 30d\n" in lax.out
+
+
+def test_leftovers_are_named(shelf: Path, capfd: Capture) -> None:
+    """What lives on where a warden and its launcher were killed at one moment is named, with what to do."""
+    tag = some_tag()
+    code = "from turnctl import turn\nwith turn() as t: t.run(['sh', '-c', sys.argv[1]], stdout=1)"
+    host = Host(code, f"echo up; exec sleep {tag}")
+    try:
+        assert "up" == host.line()
+        (pid,) = [one for one in alive(tag) if Path(f"/proc/{one}/comm").read_text() == "sleep\n"]
+        helpers = [parent_of(pid), parent_of(parent_of(pid))]
+        for one in helpers:
+            os.kill(one, signal.SIGSTOP)
+        host.kill()
+        for one in helpers:
+            os.kill(one, signal.SIGKILL)
+        status, out, _ = ask(capfd, "doctor", "--leftovers")
+        strict = ask(capfd, "doctor", "--leftovers", "--strict").status
+    finally:
+        host.close()
+        for one in alive(tag):
+            os.kill(one, signal.SIGKILL)
+
+    assert (0, 1) == (status, strict)
+    assert f"warn  process.leftovers     left by earlier commands: process {pid} (sleep {tag}), found by mark" in out
+    assert f"      fix: look at them, then: kill -9 {pid}\n" in out
+    assert until(lambda: not alive(tag))
+    assert "ok    process.leftovers" in ask(capfd, "doctor", "--leftovers").out
 
 
 def test_nobody_is_signalled(shelf: Path) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["doctor"]
 
 SCHEMA = "turnctl.doctor/1"
-AREAS = ("platform", "state", "terminal")
+AREAS = ("platform", "process", "state", "terminal")
 _PAINT = {"ok": "completed", "warn": "warned", "fail": "failed", "skip": ""}
 
 
@@ -55,6 +55,7 @@ _PAINT = {"ok": "completed", "warn": "warned", "fail": "failed", "skip": ""}
     metavar="AREA",
     help=f"Only this; repeatable: {', '.join(AREAS)}.",
 )
+@click.option("--leftovers", "is_leftovers", is_flag=True, help="Only what earlier commands have left; --only process.")
 @click.option("--strict", is_flag=True, help="Take a warning for a failure.")
 @click.option("--fix", is_flag=True, help="Mend the modes of the state directory first, and say what was done.")
 @click.option("--print", "name", type=click.Choice(["state-dir", "ledger"]), help="Print that path, and nothing else.")
@@ -62,6 +63,7 @@ _PAINT = {"ok": "completed", "warn": "warned", "fail": "failed", "skip": ""}
 @answering()
 def doctor(
     areas: tuple[str, ...],
+    is_leftovers: bool,
     strict: bool,
     fix: bool,
     name: str | None,
@@ -81,6 +83,7 @@ def doctor(
 
         for done in mend(state_dir):
             say(done)
+    areas = (*areas, "process") if is_leftovers else areas
     found = []
     for check in _checks(areas or AREAS, state_dir):
         found.append(check)
@@ -102,6 +105,10 @@ def _checks(areas: tuple[str, ...], state_dir: str | None) -> Iterator[Check]:
         from turnctl.cli.checks import platform
 
         yield from made(platform.looks())
+    if "process" in areas:
+        from turnctl.cli.checks import process
+
+        yield from made(process.looks())
     if "state" in areas:
         from turnctl.cli.checks import state
 
