@@ -15,7 +15,7 @@ from commands import alive
 from launch import Ended, ask, call
 from schemas import fits
 from standins import until
-from warding import Host, parent_of
+from warding import Host, ends, parent_of
 from warding import tag as some_tag
 
 from turnctl.cli.checks import platform, state
@@ -177,6 +177,7 @@ def test_leftovers_are_named(shelf: Path, capfd: Capture) -> None:
         host.kill()
         for one in helpers:
             os.kill(one, signal.SIGKILL)
+        assert all(ends(one) for one in helpers)
         status, out, _ = ask(capfd, "doctor", "--leftovers")
         strict = ask(capfd, "doctor", "--leftovers", "--strict").status
     finally:

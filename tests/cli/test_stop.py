@@ -22,7 +22,7 @@ from schemas import fits
 from shapes import shape
 from shelf import IDS
 from standins import until
-from warding import parent_of
+from warding import ends, parent_of
 from warding import tag as some_tag
 
 COMPLETED, FAILED, CANCELLED, UNRESOLVED, LOST, RUNNING = IDS
@@ -135,6 +135,7 @@ def test_turn_of_a_program_that_is_gone_is_ended_from_here(tmp_path: Path) -> No
         process.wait()
         for one in helpers:
             os.kill(one, signal.SIGKILL)
+        assert all(ends(one) for one in helpers)
         before = alive(tag)
         ended = stop(tmp_path, "--json", "--grace", "100ms", "@")
     (found,) = fits(json.loads(ended.out))["stops"]
