@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import alive
+from commands import alive, state_of
 from launch import BOUND, ROOT, Ended, ask, call, clean_environment
 from schemas import fits
 from shapes import shape
@@ -24,6 +24,10 @@ from shelf import IDS
 from standins import until
 from warding import ends, parent_of
 from warding import tag as some_tag
+
+from turnctl.cli import stopping
+from turnctl.ledger.identity import identity_of
+from turnctl.records.changes import evolve
 
 COMPLETED, FAILED, CANCELLED, UNRESOLVED, LOST, RUNNING = IDS
 
@@ -174,6 +178,24 @@ def test_program_that_does_not_answer_is_helped(tmp_path: Path) -> None:
     assert (6, True) == (ended.status, "its program does not answer: ending what it started from here" in ended.err)
     assert "Stop accepted" in ended.out
     assert "settled" not in ended.out.lower()
+
+
+def test_number_of_another_place_is_signalled_by_nobody(tmp_path: Path) -> None:
+    """A holder from another pid namespace, or without its start, is not taken for who has that number here."""
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        try:
+            here = identity_of(stranger.pid)
+            stranger.send_signal(signal.SIGSTOP)
+            assert until(lambda: state_of(stranger.pid) == "T")
+            sent = [
+                stopping._send(one, signal.SIGCONT) for one in (evolve(here, pid_ns="pid:[1]"), evolve(here, started=0))
+            ]
+            still = state_of(stranger.pid)
+            own = stopping._send(here, signal.SIGCONT)
+        finally:
+            stranger.kill()
+
+    assert ([False, False], "T", True) == (sent, still, own)
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ class Answering(Command):
         self.allow_interspersed_args = True
 
     def invoke(self, ctx: click.Context) -> Ending:
+        if ctx.params.get("as_json") and ctx.params.get("as_lines"):
+            raise click.UsageError("--json is one document and --jsonl a line for each; give one of them", ctx)
         try:
             result = super().invoke(ctx)
             return result if isinstance(result, Ending) else Ending(int(result or Code.OK))

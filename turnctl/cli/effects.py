@@ -12,8 +12,8 @@ from turnctl.cli.colour import Colour, is_coloured, paint_state
 from turnctl.cli.names import LEAST, find
 from turnctl.cli.opened import no_turns, opened
 from turnctl.cli.problems import Problem
-from turnctl.cli.showing import colour_option, precise, time_option
-from turnctl.cli.stdout import is_terminal, put, put_document, put_line, width
+from turnctl.cli.showing import colour_option, format_of, precise, time_option
+from turnctl.cli.stdout import put, put_document, put_line, width
 from turnctl.cli.table import clean, lines
 from turnctl.cli.times import TimeFormat, shown
 from turnctl.clock import wall
@@ -89,8 +89,6 @@ def effects(
     state_dir: str | None,
     quiet: int,
 ) -> Code:
-    if as_json and as_lines:
-        raise click.UsageError("--json is one document and --jsonl a line for each; give one of them")
     turn, effect = _asked(words)
     if is_all and (turn or effect):
         raise click.UsageError("--all is of every turn; leave out which one, or --all")
@@ -187,7 +185,7 @@ def evidence(one: EffectGlance) -> str:
 
 
 def _table(found: list[EffectGlance], time_format: TimeFormat | None, color: Colour) -> list[str]:
-    now, how = wall(), time_format or ("relative" if is_terminal() else "iso")
+    now, how = wall(), format_of(time_format)
     rows = [
         (
             one.effect_id,
@@ -217,7 +215,7 @@ def _show(there: Glances, one: EffectGlance, time_format: TimeFormat | None, is_
             each["at"] = precise(each["at"])
         put_document({**plain(one), "receipts": receipts, "events": events})
         return _code([one], is_check)
-    now, how = wall(), time_format or ("relative" if is_terminal() else "iso")
+    now, how = wall(), format_of(time_format)
     size = "not kept" if one.payload_size is None else f"{one.payload_size} bytes"
     rows = [
         ("turn", one.turn_id or f"none on record (incarnation {one.inc})"),

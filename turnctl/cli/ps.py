@@ -12,7 +12,7 @@ from turnctl.cli.codes import Code
 from turnctl.cli.colour import Colour, is_coloured, paint_state
 from turnctl.cli.opened import glances
 from turnctl.cli.options import Duration
-from turnctl.cli.showing import Moment, State, colour_option, effects_cell, line_of, time_option
+from turnctl.cli.showing import Moment, State, colour_option, effects_cell, format_of, line_of, time_option
 from turnctl.cli.stdout import is_terminal, put, put_document, put_line, width
 from turnctl.cli.table import lines
 from turnctl.cli.talk import say
@@ -47,7 +47,7 @@ _LEAST = 6
         (
             "Columns",
             [
-                ("STATE", "what is known: turnctl help states"),
+                ("STATE", "what is known of it; lost is said only on a proof that its process is gone"),
                 ("PROCS", "processes of it that are on record as started and not as ended"),
                 ("EFFECTS", "effects that were told of, and after a plus those whose outcome nobody has told: 2+1?"),
             ],
@@ -88,8 +88,6 @@ def ps(
     state_dir: str | None,
     quiet: int,
 ) -> Code:
-    if as_json and as_lines:
-        raise click.UsageError("--json is one document and --jsonl a line for each; give one of them")
     if as_json and watch is not None:
         raise click.UsageError("--json is one document; with --watch give --jsonl")
     wanted = _Wanted(is_all, session, frozenset(states), None if since is None else float(since), number)
@@ -148,8 +146,8 @@ def _look(state_dir: str | None, wanted: _Wanted, quiet: int, *, shorten: bool) 
 def _table(
     found: list[tuple[str, Glance]], time_format: TimeFormat | None, color: Colour, columns: int | None
 ) -> list[str]:
-    now, is_seen = wall(), is_terminal()
-    how = time_format or ("relative" if is_seen else "iso")
+    now = wall()
+    how = format_of(time_format)
     rows = [
         (
             name,

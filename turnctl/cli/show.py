@@ -13,9 +13,9 @@ from turnctl.cli.colour import Colour, is_coloured, paint_state
 from turnctl.cli.effects import evidence, plain
 from turnctl.cli.names import find
 from turnctl.cli.opened import no_turns, opened
-from turnctl.cli.showing import code_of, colour_option, line_of, precise, time_option
+from turnctl.cli.showing import code_of, colour_option, format_of, line_of, precise, time_option
 from turnctl.cli.state import CODES
-from turnctl.cli.stdout import is_terminal, put, put_document
+from turnctl.cli.stdout import put, put_document
 from turnctl.cli.table import clean
 from turnctl.cli.times import TimeFormat, shown
 from turnctl.clock import wall
@@ -83,7 +83,7 @@ def show(
     if as_json:
         put_document(known.as_dict())
     elif not quiet:
-        now, how = wall(), time_format or ("relative" if is_terminal() else "iso")
+        now, how = wall(), format_of(time_format)
         chosen = (is_events, is_processes, is_effects)
         text = known.text(lambda at: shown(at, how, now), chosen if any(chosen) else None, color)
         put("\n".join(text) + "\n")

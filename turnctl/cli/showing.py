@@ -10,7 +10,8 @@ import click
 
 from turnctl.cli.codes import Code
 from turnctl.cli.colour import COLOURS
-from turnctl.cli.times import TIME_FORMATS, shown
+from turnctl.cli.stdout import is_terminal
+from turnctl.cli.times import TIME_FORMATS
 from turnctl.clock import parse_duration
 from turnctl.errors import BadDuration
 from turnctl.records.states import STATES
@@ -18,9 +19,21 @@ from turnctl.records.states import STATES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from turnctl.cli.times import TimeFormat
     from turnctl.ledger.glance import Glance
 
-__all__ = ["SCHEMA", "Moment", "State", "code_of", "colour_option", "effects_cell", "line_of", "precise", "time_option"]
+__all__ = [
+    "SCHEMA",
+    "Moment",
+    "State",
+    "code_of",
+    "colour_option",
+    "effects_cell",
+    "format_of",
+    "line_of",
+    "precise",
+    "time_option",
+]
 
 SCHEMA = "turnctl.turn-line/1"
 
@@ -142,9 +155,9 @@ def precise(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def moment_of(at: float, how: Any, now: float, *, is_terminal: bool) -> str:
-    """A moment as the options and the place ask for."""
-    return shown(at, how or ("relative" if is_terminal else "iso"), now)
+def format_of(chosen: TimeFormat | None) -> TimeFormat:
+    """How moments are written: as chosen, else how long ago where a person looks, and RFC 3339 elsewhere."""
+    return chosen or ("relative" if is_terminal() else "iso")
 
 
 def code_of(glance: Glance) -> Code:

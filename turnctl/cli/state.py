@@ -8,8 +8,8 @@ from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.colour import Colour, is_coloured, paint_state
 from turnctl.cli.opened import found_turn
-from turnctl.cli.showing import code_of, colour_option, line_of, time_option
-from turnctl.cli.stdout import is_terminal, put, put_document
+from turnctl.cli.showing import code_of, colour_option, format_of, line_of, time_option
+from turnctl.cli.stdout import put, put_document
 from turnctl.cli.times import TimeFormat, shown
 from turnctl.clock import wall
 
@@ -50,7 +50,7 @@ def status(
         word = found.state
         parts = [f"({found.unresolved} unknown)"] if found.unresolved else []
         at = found.ended_at if found.ended_at is not None else found.begun_at
-        how = time_format or ("relative" if is_terminal() else "iso")
+        how = format_of(time_format)
         since = "" if found.is_over else "since "
         text = " ".join([paint_state(word, word) if is_coloured(color) else word, *parts])
         put(f"{found.turn_id} {text}, {since}{shown(at, how, wall())}\n")

@@ -19,7 +19,7 @@ from turnctl.clock import parse_duration
 from turnctl.ledger.whereabouts import default_path
 
 if TYPE_CHECKING:
-    from turnctl.ledger.glance import Glance, Glances
+    from turnctl.ledger.glance import Glance
 
 __all__ = ["stop"]
 
@@ -107,11 +107,11 @@ def stop(
     store = open_sqlite(default_path(state_dir), busy_s=LOOK_S)
     try:
         if dry_run:
-            put("".join(plan(store, one, expect_rev) for one in found) if not as_json else "")
             if as_json:
-                put_document(
-                    {"schema": "turnctl.stops/1", "stops": [Stopped.planned(store, one, expect_rev) for one in found]}
-                )
+                planned = [Stopped.planned(store, one, expect_rev) for one in found]
+                put_document({"schema": "turnctl.stops/1", "stops": planned})
+            else:
+                put("".join(plan(store, one, expect_rev) for one in found))
             return Code.OK
         asked = [
             Stopped.asked(store, one, by=by or login(), reason=reason, kill=force, revision=expect_rev, quiet=quiet > 0)
@@ -145,11 +145,7 @@ def _meant(state_dir: str | None, turns: tuple[str, ...], session: str | None, i
         if is_all:
             return list(there.open())
         names = [f"session:{session}"] if session is not None else list(turns)
-        return list({one.turn_id: one for one in (_one(there, name) for name in names)}.values())
-
-
-def _one(there: Glances, name: str) -> Glance:
-    return find(there, name)
+        return list({one.turn_id: one for one in (find(there, name) for name in names)}.values())
 
 
 def _confirm(found: list[Glance]) -> None:

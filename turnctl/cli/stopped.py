@@ -152,7 +152,7 @@ def _process_words(report: TaskReport) -> str:
     found = _processes(report)
     left = [f"{_short(one['name'])} {one['pid'] or '(no pid on record)'}" for one in found["left"]]
     if not found["started"]:
-        return "none was started"
+        return "none on record"
     how = f"{found['ended']} ended" + (f" ({found['killed']} by KILL)" if found["killed"] else "")
     if not found["ended"]:
         how = f"{found['started'] - len(left)} of {found['started']} commands ended"

@@ -76,16 +76,16 @@ class Stopping:
                     self._store, self.turn_id, by=self._by, reason=self._reason, kill=kill, revision=revision
                 )
             except StoreBusy as busy:
-                if not self._frees(busy.holder) and time.monotonic() >= until:
+                self._free(busy.holder)
+                if time.monotonic() >= until:
                     raise
         return self.answer
 
-    def _frees(self, pid: int | None) -> bool:
-        """Continue the turn's own program if that is who stands in the way; whether it was."""
+    def _free(self, pid: int | None) -> None:
+        """Continue the turn's own program if that is who stands in the way."""
         row = self._store.read(lambda books: books.turn(self.turn_id))
-        if row is None or row.holder.pid != pid or not _stands_still(row.holder.pid):
-            return False
-        return self._continue(row.holder)
+        if row is not None and row.holder.pid == pid and _stands_still(row.holder.pid):
+            self._continue(row.holder)
 
     def see_through(self, within_s: float, *, grace_s: float, kill: bool) -> bool:
         """Wait until it has come to rest, for so long at most, and help where nobody answers; whether it has."""
@@ -215,12 +215,12 @@ def _stands_still(pid: int) -> bool:
 
 
 def _send(holder: Holder, number: int) -> bool:
-    """Signal that very process, and nobody who got its number; whether it was sent."""
+    """Signal that very process, and nobody who has its number now, or in this namespace; whether it was sent."""
     fd = open_pidfd(holder.pid)
     if fd is None:
         return False
     try:
-        if proof_of_death(holder) is not None:
+        if not holder.started or identity_of(holder.pid) != holder:
             return False
         signal.pidfd_send_signal(fd, number)
     except OSError:

@@ -71,12 +71,13 @@ class EffectGlance(NamedTuple):
 
 
 _QUERY = """
-SELECT effect_id, turn_id, effect.inc, kind, intent_key, phase, disposition, consequence, adapter, request_ref,
+SELECT effect.effect_id, turn_id, effect.inc, kind, intent_key, phase, disposition, consequence, adapter, request_ref,
     reconcilable, after_cutoff, closed_by, compensates, admitted_rev, payload_sha,
     (SELECT length(body) FROM payload WHERE payload.effect_id = effect.effect_id), effect.at,
     receipt.body, receipt.source, turn.ended_at IS NOT NULL OR turn.lost IS NOT NULL
 FROM effect LEFT JOIN turn ON turn.inc = effect.inc AND turn.gen = effect.gen
-    LEFT JOIN receipt USING (effect_id) WHERE (receipt_sha IS NULL OR body_sha = receipt_sha) AND
+    LEFT JOIN receipt ON receipt.effect_id = effect.effect_id AND receipt.body_sha = effect.receipt_sha
+WHERE
 """
 
 
@@ -90,16 +91,12 @@ def effects(
             wanted.append(column)
             values.append(value)
     if start is not None:
-        wanted.append("effect_id >= ? AND effect_id < ? || char(1114111)")
+        wanted.append("effect.effect_id >= ? AND effect.effect_id < ? || char(1114111)")
         values += [start, start]
-    seen = set()
-    lost = {one.turn_id for one in glances.open() if one.lost is not None}
+    lost = glances.lost
     for row in glances.ask(f"{_QUERY} {' AND '.join(wanted)} ORDER BY effect.pos", values):
         *more, is_over = row
-        one = EffectGlance._make([*more, bool(is_over) or row[1] in lost])
-        if one.effect_id not in seen:  # a receipt that was kept twice
-            seen.add(one.effect_id)
-            yield one
+        yield EffectGlance._make([*more, bool(is_over) or row[1] in lost])
 
 
 def receipts_of(glances: Glances, effect_id: str) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from turnctl.errors import StoreForeign, StoreLost, StoreMissing, StoreTooNew
@@ -157,6 +158,11 @@ class Glances:
         if session is not None:
             wanted, values = f"{wanted} AND session = ?", [session]
         return self._found(wanted, values)
+
+    @cached_property
+    def lost(self) -> frozenset[str]:
+        """The ids of those turns whose process is proven to be gone, which nobody has noted yet."""
+        return frozenset(one.turn_id for one in self.open() if one.lost is not None)
 
     def all(self, *, session: str | None = None, since: float | None = None) -> Iterator[Glance]:
         """All turns on record, the newest first."""
