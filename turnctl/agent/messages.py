@@ -1,0 +1,95 @@
+"""Messages and replies as the loop, its models and its tools speak them; how plain values become such.
+
+Pure: nothing here blocks, and no function is a checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from turnctl.records.messages import (
+    RESULT_STATUSES,
+    ROLES,
+    STATUS_WORDS,
+    Call,
+    Image,
+    Mark,
+    MarkKind,
+    Message,
+    Opaque,
+    Part,
+    Result,
+    ResultStatus,
+    Role,
+    Text,
+)
+from turnctl.records.replies import STOPS, CallDelta, Delta, Reply, ReplyStop, TextDelta, ThinkingDelta, Usage
+
+__all__ = [
+    "RESULT_STATUSES",
+    "ROLES",
+    "STATUS_WORDS",
+    "STOPS",
+    "Call",
+    "CallDelta",
+    "Delta",
+    "Image",
+    "Mark",
+    "MarkKind",
+    "Message",
+    "Opaque",
+    "Part",
+    "Reply",
+    "ReplyStop",
+    "Result",
+    "ResultStatus",
+    "Role",
+    "Text",
+    "TextDelta",
+    "ThinkingDelta",
+    "Usage",
+    "message_of",
+    "messages_of",
+    "reply_of",
+]
+
+
+def message_of(given: Any) -> Message:
+    """``given`` as a message: one already, a text (of the user), a tuple (role, text), or what ``as_dict`` gave."""
+    if isinstance(given, Message):
+        return given
+    if isinstance(given, str):
+        return Message.user(given)
+    if isinstance(given, tuple) and len(given) == 2:
+        return Message(given[0], given[1])
+    if isinstance(given, Mapping) and "parts" in given:
+        return Message.from_dict({"marks": (), **given})
+    raise TypeError(
+        f"a message is a Message, a text or (role, text), not {given!r}; a history in the shape of a provider is read "
+        "by turnctl.agent.wires"
+    )
+
+
+def messages_of(given: Iterable[Any] | str | Message | None) -> list[Message]:
+    """``given`` as messages: several, one, or none."""
+    if given is None:
+        return []
+    if isinstance(given, (str, Message)):
+        return [message_of(given)]
+    return [message_of(one) for one in given]
+
+
+def reply_of(given: Any) -> Reply:
+    """What a model gave, as a reply: one already, a message, a text, or a ``Call`` or several."""
+    if isinstance(given, Reply):
+        return given
+    pieces = given if isinstance(given, (list, tuple)) else [given]
+    if pieces and all(isinstance(one, (str, Call)) for one in pieces):
+        given = Message.assistant(pieces)
+    if not isinstance(given, Message) or given.role != "assistant":
+        raise TypeError(
+            "a model gives a Reply, a Message of the assistant, a text or calls, not "
+            f"{given!r}; wrap a client of a provider with turnctl.agent.wires"
+        )
+    return Reply(given, stop="calls" if given.calls else "end")
