@@ -74,7 +74,7 @@ def test_leftovers_end_with_the_command() -> None:
     assert 3 == status
     assert [] == alive(tag)
     assert "turnctl: the command has ended and left 1 process (" in err
-    assert "turnctl: completed: 1 process ended, none left" in err
+    assert "turnctl: failed: 1 process ended, none left" in err
 
 
 def test_leftovers_can_be_waited_for() -> None:
@@ -216,7 +216,6 @@ def test_status_survives_an_ignored_sigchld() -> None:
         (["--timout", "3s", "true"], "there is no option --timout; did you mean --"),
         (["-x", "true"], "there is no option -x"),
         (["--kill-after", "3s", "true"], "there is no option --kill-after; here it is --grace"),
-        (["-s", "INT", "true"], "there is no option -s; here it is --signal"),
         (["--preserve-status", "true"], "there is no option --preserve-status; it is not needed: without a stop"),
         (["--timeout"], "option '--timeout' requires an argument"),
         (["--timeout", "30", "true"], "--timeout '30' cannot be used: it has no unit; write it like 30s"),
@@ -304,7 +303,7 @@ def test_summary_is_the_report(tmp_path: Path) -> None:
     assert "turnctl.turn/1" == found["schema"]
     assert (["sh", "-c", "exit 4"], 4, None) == (found["command"], found["command_status"], found["command_signal"])
     assert (4, None) == (found["exit_status"], found["exit_signal"])
-    assert "completed" == found["outcome"]
+    assert "failed" == found["outcome"]
 
 
 def test_summary_of_a_stop(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_leftovers_end_with_the_command(held_by: str) -> None:
     assert 3 == status
     assert [] == alive(tag)
     assert "turnctl: the command has ended and left 1 process (" in err
-    assert "turnctl: completed: 1 process ended" in err
+    assert "turnctl: failed: 1 process ended" in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -60,16 +60,16 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def test_run_is_on_record(state: Path, tmp_path: Path) -> None:
-    """Its command, folder and end are there, as a task of its own that is completed; and nothing is said."""
+    """Its command, folder and end are there, as a task of its own, failed as its command; and nothing is said."""
     ended = recorded(state, "-C", str(tmp_path), "--", "sh", "-c", "exit 3")
     (report,) = reports(state)
     (turn,) = report.turns
     told = turn.as_dict()
 
     assert (3, "", "") == ended
-    assert (TENANT, turn.turn_id, "completed") == (report.task.tenant, report.task.task_id, report.state)
+    assert (TENANT, turn.turn_id, "failed") == (report.task.tenant, report.task.task_id, report.state)
     assert (["sh", "-c", "exit 3"], str(tmp_path), "sh") == (told["command"], told["folder"], told["name"])
-    assert ("completed", 3) == (told["outcome"], told["report"]["processes"][0]["returncode"])
+    assert ("failed", 3) == (told["outcome"], told["report"]["processes"][0]["returncode"])
     assert verify(state / "ledger.sqlite3")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import turnctl.processes.command  # noqa: F401 - what ``Turn.run`` loads, before the time of its timeout runs
@@ -60,6 +61,7 @@ class Plan(NamedTuple):
     options: dict[str, Any]
     tty: str = "inherit"
     record: Wanted = NO_RECORD
+    session: str | None = None
 
 
 #: what a command has to be started, beyond its timeout
@@ -86,7 +88,7 @@ class Execution:
         self._watches = watches
         self._outputs = read_outputs(keeps=plan.record.keeps, watches=watches, tty=plan.tty)
         self._record = Record(plan.record, plan.argv, plan.folder, self._outputs)
-        self._turn = Turn(timeout=start_s, grace=plan.grace, inherit=False, task=self._record.task)
+        self._turn = Turn(plan.session, timeout=start_s, grace=plan.grace, inherit=False, task=self._record.task)
         self._foreground: Foreground | Window | None = None
         self._relay: Relay | None = None
         self._leader: int | None = None
@@ -121,10 +123,14 @@ class Execution:
         with Presses(self._turn, self._leave, quiet=self._plan.quiet):
             is_restored = False
             try:
-                with self._record.required(), self._turn:
+                with suppress(SystemExit), self._record.required(), self._turn:
                     self._turn.on_cancel(self._tell_of_stop)
                     self._record.begun()
-                    self._tell_of_leftovers(self._run_command())
+                    completed = self._run_command()
+                    self._tell_of_leftovers(completed)
+                    if completed.returncode != 0:
+                        # its turn has failed as well, if it was not stopped: docs/adr/0019
+                        raise SystemExit(1)
                 is_restored = self._died_of_itself()
             finally:
                 self._give_terminal_back(restore=not is_restored)

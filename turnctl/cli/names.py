@@ -21,7 +21,7 @@ _HINT = "turnctl ps -a lists those that are on record"
 def find(glances: Glances, name: str) -> Glance:
     """The one turn that ``name`` means.
 
-    ``@`` is the newest, ``@2`` the one before, ``session:NAME`` the one that runs there; else it is an id, the
+    ``@`` is the newest, ``@2`` the one before, ``session:NAME`` the one that alone runs there; else it is an id, the
     beginning of one that fits no other, or the id of the incarnation that it worked on. Raises ``Problem`` where there
     is none, or several.
     """
@@ -38,12 +38,16 @@ def find(glances: Glances, name: str) -> Glance:
     if not found:
         raise Problem("no_such_turn", f"there is no turn {name}", _HINT, Code.NO_SUCH)
     if len(found) > 1:
-        listed = ", ".join(one.turn_id for one in found[:_SHOWN]) + (" and more" if len(found) > _SHOWN else "")
-        raise Problem("ambiguous", f"{name} fits several turns: {listed}", "give more of its letters", Code.NO_SUCH)
+        text = f"{name} fits several turns: {_several(found)}"
+        raise Problem("ambiguous", text, "give more of its letters", Code.NO_SUCH)
     return found[0]
 
 
 _FORMS = "give an id or the beginning of one, @ for the newest, @2 for the one before, or session:NAME"
+
+
+def _several(found: list[Glance]) -> str:
+    return ", ".join(one.turn_id for one in found[:_SHOWN]) + (" and more" if len(found) > _SHOWN else "")
 
 
 def _newest(glances: Glances, name: str) -> Glance:
@@ -63,7 +67,10 @@ def _running_in(glances: Glances, session: str) -> Glance:
         raise Problem(
             "no_such_turn",
             f"no turn runs in session {session!r}",
-            "turnctl ps shows what runs, and where",
+            "turnctl ps shows what runs, and where; turnctl ps -a -s NAME what ran in a session",
             Code.NO_SUCH,
         )
+    if len(found) > 1:
+        text = f"{_several(found)} run in session {session!r}"
+        raise Problem("ambiguous", text, "name one of them by its id", Code.NO_SUCH)
     return found[0]

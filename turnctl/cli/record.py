@@ -40,6 +40,7 @@ class Wanted(NamedTuple):
     log: bool
     log_max: str
     state_dir: str | None
+    label: str | None = None
 
     @property
     def keeps(self) -> bool:
@@ -94,12 +95,13 @@ def record_options(fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn
 
 
-def wanted(record: str, no_record: bool, log: bool, log_max: str, state_dir: str | None) -> Wanted:
+def wanted(record: str, no_record: bool, log: bool, log_max: str, state_dir: str | None, label: str | None) -> Wanted:
     """What was given, checked."""
     size = parse_size(log_max, what="--log-max")
     if size is None or size < 4:
         raise click.UsageError("--log-max has to be some size, such as 64KiB; --no-log keeps nothing")
-    return Wanted(record != "no" and not no_record, record == "required" and not no_record, log, log_max, state_dir)
+    is_kept, is_required = record != "no" and not no_record, record == "required" and not no_record
+    return Wanted(is_kept, is_required, log, log_max, state_dir, label)
 
 
 class Record:
@@ -197,6 +199,7 @@ def _open(asked: Wanted, command: tuple[str, ...], folder: str | None, outputs: 
         output=outputs.told if asked.log else None,
         limit=parse_size(asked.log_max, what="--log-max"),
         is_required=asked.is_required,
+        label=asked.label,
     )
 
 

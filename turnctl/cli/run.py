@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,15 +13,19 @@ from turnctl.cli.command import Command
 from turnctl.cli.faults import tell_of_fault
 from turnctl.cli.folder import current
 from turnctl.cli.hygiene import chosen, hygiene_options
+from turnctl.cli.naming import naming_options
 from turnctl.cli.options import Duration, Folder, Leftovers, NewFile, Signal, Size
+from turnctl.cli.problems import Problem
 from turnctl.cli.record import NotRecorded, record_options, wanted
 from turnctl.cli.status import Ending, ExitStatus
+from turnctl.cli.stdout import put, put_document
 from turnctl.cli.summary import remove as remove_summary
 from turnctl.cli.talk import complain
 from turnctl.errors import BadArgument, ContainmentUnavailable
 from turnctl.tokens.threads import is_thread_refused
 
 if TYPE_CHECKING:
+    from turnctl.cli.execute import Plan
     from turnctl.processes.containment import Choice
     from turnctl.processes.request import Leftovers as Policy
 
@@ -29,6 +34,8 @@ __all__ = ["run"]
 _EXAMPLES = (
     ("turnctl run --timeout 30s -- make test", "stop it and all it started after 30 s, asking first"),
     ("turnctl run --grace 0s --summary run.json ./job", "kill without asking when stopped, and keep a record"),
+    ("turnctl run -s build -n nightly -- make all", "by name: turnctl stop session:build"),
+    ("turnctl run --dry-run --limit cpu=30s -- make test", "say what would be run, and how; start nothing"),
     ("turnctl run -- bash -c 'make | tee log'", "a pipeline, an alias or a builtin needs a shell"),
 )
 _STATUSES = (
@@ -41,11 +48,11 @@ _STATUSES = (
     ("2", "wrong use of turnctl; nothing was run"),
     ("130, 143", "turnctl was stopped by Ctrl-C, by SIGTERM, and dies of that signal (129 HUP, 131 QUIT)"),
 )
+_PRESERVED = "it is not needed: without a stop the command's own status is the one that you get"
 #: what ``timeout``, ``env``, ``docker`` and ``systemd-run`` call it
 _ELSEWHERE = {
     "--kill-after": "--grace",
     "-k": "--grace",
-    "-s": "--signal",
     "-t": "--timeout",
     "--time": "--timeout",
     "--stop-timeout": "--grace",
@@ -55,8 +62,8 @@ _ELSEWHERE = {
     "--working-directory": "--chdir",
     "--output": "--summary",
     "-o": "--summary",
-    "--json": "--summary FILE",
-    "--preserve-status": "it is not needed: without a stop the command's own status is the one that you get",
+    "--preserve-status": _PRESERVED,
+    "-p": _PRESERVED,
     "--rlimit": "--limit",
     "-e": "--env",
     "-u": "--unset-env",
@@ -168,8 +175,11 @@ _HELP = """
     show_envvar=True,
     help="Its terminal: ours, a new one in between, or none at all.",
 )
+@naming_options
 @hygiene_options
 @record_options
+@click.option("--dry-run", is_flag=True, help="Start nothing: say what would be run, where, held and recorded how.")
+@click.option("--json", "as_json", is_flag=True, help="With --dry-run: answer with one JSON document.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND [ARG]...")
 def run(
@@ -190,6 +200,10 @@ def run(
     log: bool,
     log_max: str,
     state_dir: str | None,
+    session: str | None,
+    label: str | None,
+    dry_run: bool,
+    as_json: bool,
     **given: Any,
 ) -> Ending:
     if not command:
@@ -197,37 +211,42 @@ def run(
     if not command[0]:
         raise click.UsageError("the command is an empty word; is a variable in it not set?")
     options = chosen(**given)
-    asked = wanted(record, no_record, log, log_max, state_dir)
+    asked = wanted(record, no_record, log, log_max, state_dir, label)
     if tty == "new" and (max_output is not None or idle_timeout is not None):
         raise click.UsageError("--tty new shows all output as it comes; leave out --max-output and --idle-timeout")
-    if summary is not None:
+    if as_json and not dry_run:
+        raise click.UsageError("--json goes with --dry-run; of a run the JSON is in the file of --summary FILE")
+    if summary is not None and not dry_run:
         # one of an earlier run must not be taken for this one's, should ours never be written
         try:
             remove_summary(summary)
         except BadArgument as error:
             raise click.UsageError(f"--summary: {error}") from error
     # not before it is certain that something will be run: this loads everything
-    from turnctl.cli.execute import Execution, NotStarted, Plan
+    from turnctl.cli import execute
+    from turnctl.cli.execute import Execution, NotStarted
 
+    plan = execute.Plan(
+        argv=command,
+        timeout=timeout,
+        grace=grace,
+        stop_signal=stop_signal,
+        folder=folder,
+        containment=containment,
+        max_output=max_output,
+        idle_timeout=idle_timeout,
+        leftovers=leftovers,
+        summary=summary,
+        quiet=quiet,
+        options=options,
+        tty=tty,
+        record=asked,
+        session=session,
+    )
+    if dry_run:
+        return _preview(plan, as_json=as_json)
     try:
-        execution = Execution(
-            Plan(
-                argv=command,
-                timeout=timeout,
-                grace=grace,
-                stop_signal=stop_signal,
-                folder=folder,
-                containment=containment,
-                max_output=max_output,
-                idle_timeout=idle_timeout,
-                leftovers=leftovers,
-                summary=summary,
-                quiet=quiet,
-                options=options,
-                tty=tty,
-                record=asked,
-            )
-        )
+        execution = Execution(plan)
     except NotRecorded as refused:
         return _not_recorded(refused)
     try:
@@ -259,6 +278,30 @@ def run(
         else:
             tell_of_fault(error)
         return Ending(ExitStatus.BUG if execution.is_started else ExitStatus.FAILED)
+
+
+def _preview(plan: Plan, *, as_json: bool) -> Ending:
+    """Say what would be done; the status is the one that would be certain beforehand."""
+    from turnctl.cli.plan import Preview
+
+    preview = Preview(plan)
+    try:
+        if as_json:
+            put_document(preview.as_dict())
+        else:
+            put(preview.text())
+    except BrokenPipeError:
+        return Ending.by(signal.SIGPIPE)
+    except Problem as problem:
+        complain(problem.message, problem.hint)
+        return Ending(problem.status)
+    if preview.is_refused:
+        return Ending(ExitStatus.FAILED)
+    if preview.trouble is None:
+        return Ending(ExitStatus.OK)
+    status, message, hint = _not_started(preview.trouble, plan.argv, plan.folder)
+    complain(message, hint)
+    return Ending(status)
 
 
 def _not_recorded(refused: NotRecorded) -> Ending:

@@ -161,7 +161,9 @@ class _Known:
     def _head(self, at: Callable[[float], str]) -> Iterator[str]:
         glance = self._glance
         rows = [
-            ("command" if glance.command is not None else "name", glance.title),
+            ("name", None if glance.command is not None else glance.title),
+            ("command", glance.command_line),
+            ("label", glance.label),
             ("folder", glance.folder),
             ("session", glance.session),
             ("task", f"{glance.tenant}/{glance.task_id} (incarnation {glance.inc}), promise {self._task['promise']}"),

@@ -127,6 +127,7 @@ def line_of(glance: Glance) -> dict[str, Any]:
         "turn_id": glance.turn_id,
         "session_id": glance.session,
         "name": glance.name,
+        "label": glance.label,
         "command": None if glance.command is None else list(glance.command),
         "folder": glance.folder,
         "task": {"tenant": glance.tenant, "task_id": glance.task_id, "inc": glance.inc},

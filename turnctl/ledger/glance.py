@@ -82,12 +82,27 @@ class Glance(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What it is, in a few words: its command, else its name, else its task."""
-        if self.command is not None:
-            from shlex import join
-
-            return join(self.command)
+        """What it is, in a few words: its command, behind its label where it has one, else its name, else its task."""
+        text = self.command_line
+        if text is not None:
+            return text if self.label is None else f"{self.label}: {text}"
         return self.name or self.task_id
+
+    @property
+    def command_line(self) -> str | None:
+        """Its command as a shell takes it."""
+        if self.command is None:
+            return None
+        from shlex import join
+
+        return join(self.command)
+
+    @property
+    def label(self) -> str | None:
+        """What people call a command, where that was given; its name is that of its program else."""
+        if self.command is None or not self.command or self.name is None:
+            return None
+        return None if self.name == os.path.basename(self.command[0]) else self.name
 
 
 class Glances:

@@ -59,6 +59,7 @@ class Run:
         command: Sequence[str],
         *,
         folder: str | None,
+        label: str | None = None,
         output: dict[str, str] | None,
         limit: int | None,
         is_required: bool,
@@ -66,6 +67,8 @@ class Run:
         self.store = store
         self.command = command
         self.folder = folder
+        #: what people call it; None for the name of its program
+        self.label = label
         #: what becomes of each stream: the name it is kept by, or why it is not kept; None for no stream at all
         self.output = output
         self.limit = limit
@@ -115,7 +118,7 @@ class Recorded(Attachment):
         run = self._run
         output = None if run.output is None else {"streams": run.output}
         name = os.path.basename(run.command[0])
-        row = turnrows.row_of(self.turn, name=name, command=run.command, folder=run.folder, output=output)
+        row = turnrows.row_of(self.turn, name=run.label or name, command=run.command, folder=run.folder, output=output)
         by, holder = self.by, this_process()
 
         def register(books: Books) -> int:
