@@ -44,10 +44,11 @@ if TYPE_CHECKING:
     from turnctl.tokens.token import CancelToken
     from turnctl.tokens.turn import TurnCore
 
-__all__ = ["LateResult", "Prefer", "call", "grace_end", "token_in"]
+__all__ = ["LateResult", "Patience", "Prefer", "call", "grace_end", "token_in"]
 
 T = TypeVar("T")
 Prefer = Literal["cancel", "result"]
+Patience = Callable[[], float | None]
 
 _PREFERS = ("cancel", "result")
 _THROWS = (0.1, 0.3, 0.6)  # seconds that the function has to come back after each throw
@@ -65,10 +66,12 @@ def call(
     abort: Callable[[], object] | None = None,
     interrupt: bool = False,
     prefer: Prefer = "cancel",
+    patience: Patience | None = None,
 ) -> T:
     """Run ``fn`` on a thread of the turn, raced with the stop; see ``turnctl.call``. A checkpoint at its start.
 
-    With ``turn`` None it is a plain call on the caller's thread.
+    With ``turn`` None it is a plain call on the caller's thread. ``patience`` gives the seconds after the stop in which
+    the function has to come back, where that is less than the grace; None for the grace.
     """
     if not callable(fn):
         raise BadArgument(f"call() needs a function to call, not {fn!r}; give it fn, *args and not fn(*args)")
@@ -84,7 +87,7 @@ def call(
     token = token_in(turn)
     token.check()
     abandoned.admit(name_of(fn))
-    worker = _Call(turn, token, fn, args, kwargs, abort=abort, interrupt=interrupt)
+    worker = _Call(turn, token, fn, args, kwargs, abort=abort, interrupt=interrupt, patience=patience)
     result: T = worker.come_to(prefer)
     return result
 
@@ -127,6 +130,7 @@ class _Call(Worker):
         *,
         abort: Callable[[], object] | None,
         interrupt: bool,
+        patience: Patience | None = None,
     ) -> None:
         self.injection = Injection(token) if interrupt else None
         name = name_of(fn)
@@ -139,6 +143,7 @@ class _Call(Worker):
         #: how many calls on this thread are being ended now
         self.ending_inside = 0
         self._abort = Abort(turn, self.name, abort)
+        self._patience = patience
         self._asked = False
         self._was_stopped = False
         self._context.run(_inside.set, self)
@@ -226,6 +231,7 @@ class _Call(Worker):
         if self.thread is threading.current_thread():
             return  # a thread that ends its own turn does not wait for itself
         self._go_through(kill_at)
+        kill_at = self._bounded(kill_at)
         for aborter in self._abort.running():
             self._wait_for(aborter, kill_at)
             self._abort.leave(aborter)
@@ -233,6 +239,7 @@ class _Call(Worker):
     def _go_through(self, kill_at: Callable[[], float]) -> None:
         if self.token.cancelled:
             self._was_stopped = True
+        kill_at = self._bounded(kill_at)
         outer = _inside.get()
         if outer is not None:
             outer.ending_inside += 1
@@ -252,6 +259,19 @@ class _Call(Worker):
             if outer is not None:
                 outer.ending_inside -= 1
                 release_all(outer.waiters)
+
+    def _bounded(self, kill_at: Callable[[], float]) -> Callable[[], float]:
+        """``kill_at``, but not later than the patience with this function is over."""
+        patience = self._patience
+        if patience is None:
+            return kill_at
+        since = next((stop.at for stop in self.token._stops() if stop.level != "soft"), clock.monotonic())
+
+        def at() -> float:
+            seconds = patience()
+            return kill_at() if seconds is None else min(kill_at(), since + seconds)
+
+        return at
 
     def _see_to_abort(self) -> None:
         if not self._ended and self.activity is not None:
