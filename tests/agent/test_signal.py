@@ -181,7 +181,7 @@ def test_a_stop_inside_a_step_of_the_run_falls_to_one(at: str) -> None:
 @pytest.mark.parametrize("at", ["signal.entering", "signal.entered"])
 @pytest.mark.parametrize("what", ["begins", "runs", "begins twice"])
 def test_a_run_inside_a_step_of_a_stop(at: str, what: str) -> None:
-    """A canceller held at any step while runs begin and end: the stop falls to one of them, and the answer says which."""
+    """A canceller held at a step while runs begin and end: the stop falls to one, and the answer says which."""
     signal = CancelSignal()
     turns: list[turnctl.Turn] = []
 

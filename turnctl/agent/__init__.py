@@ -21,10 +21,12 @@ if TYPE_CHECKING:
         ThinkingDelta,
         Usage,
     )
+    from turnctl.agent.signal import CancelSignal
 
 __all__ = [
     "Call",
     "CallDelta",
+    "CancelSignal",
     "Image",
     "Mark",
     "Message",
@@ -40,6 +42,7 @@ __all__ = [
 _HOMES = {
     "Call": "turnctl.agent.messages",
     "CallDelta": "turnctl.agent.messages",
+    "CancelSignal": "turnctl.agent.signal",
     "Image": "turnctl.agent.messages",
     "Mark": "turnctl.agent.messages",
     "Message": "turnctl.agent.messages",

@@ -8,7 +8,7 @@ over, and the next slot is there). ``list.append`` is atomic, so the position of
 |---|---|
 | before ``Bound``, which is not there yet | ``armed``: the run that begins next is born stopped by it |
 | before ``Bound``, which came since | of this run, and was there before its work |
-| between ``Bound`` and ``CLOSED`` | of this run: whose token says what it comes to, ``already_ended`` if it has been decided |
+| between ``Bound`` and ``CLOSED`` | of this run; its token says the rest: ``already_ended`` once it is decided |
 | after ``CLOSED`` | not of this slot: it is entered in the next one |
 
 Invariants
