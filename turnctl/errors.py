@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadArgument",
+    "BadCall",
     "BadDuration",
+    "BadHistory",
     "CancelledError",
     "ClientChanged",
     "CommandError",
@@ -37,6 +39,7 @@ __all__ = [
     "TooManyAbandoned",
     "TurnOver",
     "TurnctlError",
+    "WindowExceeded",
 ]
 
 
@@ -269,3 +272,23 @@ class EffectCompleted(LedgerRefused):
         super().__init__(message, code=code)
         self.effect_id = effect_id
         self.receipt = receipt
+
+
+class BadHistory(TurnctlError, ValueError):
+    """A history that a provider would not take, or that cannot be read; ``problems`` has a line for each place."""
+
+    def __init__(self, message: str, *, problems: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.problems = problems or (message,)
+
+
+class BadCall(TurnctlError, ValueError):
+    """What the model called a tool with does not fit; the message is for the model. ``problems`` names each place."""
+
+    def __init__(self, message: str, *, problems: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.problems = problems or (message,)
+
+
+class WindowExceeded(TurnctlError):
+    """The messages do not fit into the model's window: the run whose messages these are is taken out of the feed."""

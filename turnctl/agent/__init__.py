@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from turnctl.lazily import names_of
 
 if TYPE_CHECKING:
+    from turnctl.agent.history import History
     from turnctl.agent.messages import (
         Call,
         CallDelta,
@@ -22,11 +23,16 @@ if TYPE_CHECKING:
         Usage,
     )
     from turnctl.agent.signal import CancelSignal
+    from turnctl.agent.windows import is_window, kind_of
+    from turnctl.errors import BadCall, BadHistory, WindowExceeded
 
 __all__ = [
+    "BadCall",
+    "BadHistory",
     "Call",
     "CallDelta",
     "CancelSignal",
+    "History",
     "Image",
     "Mark",
     "Message",
@@ -37,12 +43,18 @@ __all__ = [
     "TextDelta",
     "ThinkingDelta",
     "Usage",
+    "WindowExceeded",
+    "is_window",
+    "kind_of",
 ]
 
 _HOMES = {
+    "BadCall": "turnctl.errors",
+    "BadHistory": "turnctl.errors",
     "Call": "turnctl.agent.messages",
     "CallDelta": "turnctl.agent.messages",
     "CancelSignal": "turnctl.agent.signal",
+    "History": "turnctl.agent.history",
     "Image": "turnctl.agent.messages",
     "Mark": "turnctl.agent.messages",
     "Message": "turnctl.agent.messages",
@@ -53,6 +65,9 @@ _HOMES = {
     "TextDelta": "turnctl.agent.messages",
     "ThinkingDelta": "turnctl.agent.messages",
     "Usage": "turnctl.agent.messages",
+    "WindowExceeded": "turnctl.errors",
+    "is_window": "turnctl.agent.windows",
+    "kind_of": "turnctl.agent.windows",
 }
 
 __getattr__, __dir__ = names_of(__name__, _HOMES, __all__)

@@ -44,9 +44,9 @@ STATUS_WORDS: dict[ResultStatus, str] = {
     "unknown": "outcome unknown: it may have been carried out, in part or wholly",
 }
 
-#: ``partial``: a reply that was cut; ``unanswered``: a reply none of whose calls was started; ``discarded``: of a run
-#: whose messages the window could not hold; ``closing``: made by turnctl, not by the model or a tool; ``compacted``: it
-#: stands for messages that were taken out of the feed. The first three are in no feed.
+#: ``partial``: a reply that was cut; ``unanswered``: a reply none of whose calls was started; ``discarded``: taken out
+#: of the feed, as a run is that the window cannot hold; ``closing``: made by turnctl, not by the model or a tool;
+#: ``compacted``: it stands for others that were taken out of the feed. The first three are in no feed.
 MarkKind = Literal["partial", "unanswered", "discarded", "closing", "compacted"]
 _NOT_FED = frozenset({"partial", "unanswered", "discarded"})
 
