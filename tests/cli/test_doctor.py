@@ -187,7 +187,7 @@ def test_leftovers_are_named(shelf: Path, capfd: Capture) -> None:
 
     assert (0, 1) == (status, strict)
     assert f"warn  process.leftovers     left by earlier commands: process {pid} (sleep {tag}), found by mark" in out
-    assert f"      fix: look at them, then: kill -9 {pid}\n" in out
+    assert "      fix: turnctl doctor --end-leftovers\n" in out
     assert until(lambda: not alive(tag))
     assert "ok    process.leftovers" in ask(capfd, "doctor", "--leftovers").out
 

@@ -1,4 +1,5 @@
-"""``turnctl doctor``: what this machine can contain and keep, each with a remedy. It signals nobody."""
+"""``turnctl doctor``: what this machine can contain and keep, each with a remedy. It signals nobody, unless it is asked
+to end what earlier commands have left (``cli.clearing``)."""
 
 from __future__ import annotations
 
@@ -10,10 +11,12 @@ import click
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.colour import Colour, is_coloured, paint_state
+from turnctl.cli.options import Duration
 from turnctl.cli.showing import colour_option
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.table import clean
 from turnctl.cli.talk import say
+from turnctl.clock import parse_duration
 
 if TYPE_CHECKING:
     from turnctl.cli.checks.check import Check
@@ -32,20 +35,24 @@ _PAINT = {"ok": "completed", "warn": "warned", "fail": "failed", "skip": ""}
         ("turnctl doctor", "all that can be looked at"),
         ("turnctl doctor --only state", "the state directory alone"),
         ("turnctl doctor --fix", "and take from others what they can reach there"),
+        ("turnctl doctor --end-leftovers --dry-run", "what earlier commands have left, and what would be done"),
         ("cd $(turnctl doctor --print state-dir)", "where turnctl keeps what it remembers"),
     ],
     tables=[
         (
             "Exit status",
             [
-                ("0", "nothing failed"),
+                ("0", "nothing failed; with --end-leftovers: none of this user's is left"),
                 ("1", "something did; with --strict also where something is only a warning"),
-                ("2", "wrong use"),
+                ("2", "wrong use; --end-leftovers without -y, where nobody can be asked"),
+                ("5", "--end-leftovers where processes cannot be seen"),
             ],
         )
     ],
     help="Each way of holding commands is tried with a command of its own, which takes some tens of milliseconds. "
-    "Nothing else is started, and nothing is signalled.",
+    "Nothing else is started, and nothing is signalled but by --end-leftovers, which ends processes of this user that "
+    "commands of turnctl have left and that nobody holds any more, known by number, start time and the mark of their "
+    "command. They are asked first, and killed after the grace.",
 )
 @click.option(
     "--only",
@@ -56,6 +63,12 @@ _PAINT = {"ok": "completed", "warn": "warned", "fail": "failed", "skip": ""}
     help=f"Only this; repeatable: {', '.join(AREAS)}.",
 )
 @click.option("--leftovers", "is_leftovers", is_flag=True, help="Only what earlier commands have left; --only process.")
+@click.option("--end-leftovers", "is_ending", is_flag=True, help="End what earlier commands have left; nothing else.")
+@click.option("--dry-run", is_flag=True, help="With --end-leftovers: end nothing, and say what would be done.")
+@click.option("-y", "--yes", is_flag=True, help="With --end-leftovers: do not ask before.")
+@click.option(
+    "--grace", type=Duration(zero=True), metavar="DUR", help="With --end-leftovers: from asking to killing; 5s."
+)
 @click.option("--strict", is_flag=True, help="Take a warning for a failure.")
 @click.option("--fix", is_flag=True, help="Mend the modes of the state directory first, and say what was done.")
 @click.option("--print", "name", type=click.Choice(["state-dir", "ledger"]), help="Print that path, and nothing else.")
@@ -64,6 +77,10 @@ _PAINT = {"ok": "completed", "warn": "warned", "fail": "failed", "skip": ""}
 def doctor(
     areas: tuple[str, ...],
     is_leftovers: bool,
+    is_ending: bool,
+    dry_run: bool,
+    yes: bool,
+    grace: str | None,
     strict: bool,
     fix: bool,
     name: str | None,
@@ -74,6 +91,17 @@ def doctor(
 ) -> Code:
     from turnctl.ledger.whereabouts import default_path
 
+    if is_ending:
+        if areas or is_leftovers or strict or fix or name is not None:
+            raise click.UsageError("--end-leftovers is for itself: give it with --dry-run, --yes and --grace alone")
+        from turnctl.cli.clearing import clear
+
+        grace = grace or "5s"
+        grace_s = parse_duration(grace, what="--grace", zero=True) or 0.0
+        return clear(is_dry=dry_run, yes=yes, grace_s=grace_s, grace=grace, as_json=as_json, quiet=quiet > 0)
+    for option, given in (("--dry-run", dry_run), ("--yes", yes), ("--grace", grace is not None)):
+        if given:
+            raise click.UsageError(f"{option} goes with --end-leftovers")
     if name is not None:
         path = default_path(state_dir)
         put(f"{path if name == 'ledger' else path.parent}\n")

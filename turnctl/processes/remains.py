@@ -16,10 +16,10 @@ from typing import Literal, NamedTuple
 
 from turnctl.processes.cgroups import find_leaves
 from turnctl.processes.delegated import own_folder
-from turnctl.processes.marks import own_namespace, read_mark
+from turnctl.processes.marks import Mark, own_namespace, read_mark
 from turnctl.processes.table import Entry, read_table, shows_us
 
-__all__ = ["Leftover", "leftovers"]
+__all__ = ["Leftover", "leftovers", "mark_of"]
 
 _LONGEST = 1 << 20
 
@@ -56,7 +56,7 @@ def leftovers() -> tuple[Leftover, ...]:
     namespace = own_namespace()
     found: dict[int, Leftover] = {}
     for entry in table.values():
-        mark = read_mark(_words(entry.pid, "environ"))
+        mark = mark_of(entry.pid)
         if mark is not None and mark.namespace == namespace and not mark.is_held():
             _note(found, entry, "mark", mark.warden[0])
     for pid in _in_orphaned_groups():
@@ -77,8 +77,13 @@ def leftovers() -> tuple[Leftover, ...]:
 
 def _is_held(pid: int) -> bool:
     """Whether a mark of its own names somebody who is there: a command of a program that was itself left."""
-    mark = read_mark(_words(pid, "environ"))
+    mark = mark_of(pid)
     return mark is not None and mark.is_held()
+
+
+def mark_of(pid: int) -> Mark | None:
+    """The mark of a process; None where it has none, or its environment may not be read."""
+    return read_mark(_words(pid, "environ"))
 
 
 def _note(

@@ -24,6 +24,6 @@ def _leftovers() -> Finding:
     details = {"leftovers": [one._asdict() for one in found]}
     if not found:
         return Finding("ok", "no command has left a process that nobody holds, as far as can be found", details=details)
-    mine = [one.pid for one in found if one.user == os.geteuid()]
-    remedy = f"look at them, then: kill -9 {' '.join(map(str, mine))}" if mine else "have their owners look at them"
+    is_mine = any(one.user == os.geteuid() for one in found)
+    remedy = "turnctl doctor --end-leftovers" if is_mine else "have their owners look at them"
     return Finding("warn", f"left by earlier commands: {'; '.join(map(str, found))}", remedy, details)
