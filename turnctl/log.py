@@ -13,10 +13,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Callable, MutableMapping
     from logging import Logger
 
-__all__ = ["debug", "event", "warning"]
+__all__ = ["debug", "event", "to_stderr", "warning"]
 
 _NAME = "turnctl"
 _DEBUG, _INFO, _WARNING = 10, 20, 30  # logging's own numbers, without logging
@@ -35,6 +35,41 @@ def event(name: str, **fields: object) -> None:
 def warning(name: str, **fields: object) -> None:
     """Log something that a person should look at, such as a survivor."""
     _log(_WARNING, name, fields)
+
+
+def to_stderr(level: str, *, as_json: bool = False) -> Callable[[], None]:
+    """For the command line: write events from ``level`` on ("debug", "info") to stderr, a line each, until what is
+    returned is called. As JSON they have their fields, and a time of RFC 3339 in UTC.
+    """
+    import logging
+
+    import structlog
+
+    class Lines(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            if not as_json:
+                return f"{at} {record.levelname.lower():<7} {record.getMessage()}"
+            fields = getattr(record, "turnctl", None) or {"event": record.getMessage()}
+            values = {"at": at, "level": record.levelname.lower(), **fields}
+            return str(structlog.processors.JSONRenderer(default=str)(None, "", values))
+
+    from datetime import UTC, datetime
+
+    logger = logging.getLogger(_NAME)
+    handler = logging.StreamHandler(sys.__stderr__)
+    handler.setFormatter(Lines())
+    before = (logger.level, logger.propagate)
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    logger.propagate = False
+
+    def end() -> None:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before
+        logger.manager._clear_cache()  # type: ignore[attr-defined]
+
+    return end
 
 
 def _log(level: int, name: str, fields: dict[str, object]) -> None:

@@ -14,6 +14,7 @@ import click
 
 from turnctl.cli.codes import Code
 from turnctl.cli.command import Command
+from turnctl.cli.common import option, quiet_option, state_dir_option
 from turnctl.cli.problems import Problem, of_store
 from turnctl.cli.status import Ending
 from turnctl.cli.stdout import put_document
@@ -60,19 +61,13 @@ def answering(*, lines: bool = False) -> Callable[[F], F]:
 
     def add(fn: F) -> F:
         found = [
-            click.option("--json", "as_json", is_flag=True, help="Answer with one JSON document."),
-            *([click.option("--jsonl", "as_lines", is_flag=True, help="Answer with a JSON object a line.")] * lines),
-            click.option(
-                "--state-dir",
-                type=click.Path(file_okay=False),
-                metavar="DIR",
-                envvar="TURNCTL_STATE_DIR",
-                show_envvar=True,
-                help="Where turnctl keeps what it remembers.",
+            option("--json", "as_json", is_flag=True, group="output", help="Answer with one JSON document."),
+            *(
+                [option("--jsonl", "as_lines", is_flag=True, group="output", help="Answer with a JSON object a line.")]
+                * lines
             ),
-            click.option(
-                "-q", "--quiet", count=True, help="Say less: ids alone, or nothing; twice: no warning either."
-            ),
+            state_dir_option(),
+            quiet_option(),
         ]
         for one in reversed(found):
             fn = one(fn)

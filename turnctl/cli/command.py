@@ -1,4 +1,4 @@
-"""How the help of a command looks: what it does, how it is called, examples first, options, exit statuses."""
+"""How a command reads its options, and how its help looks: what it does, how it is called, examples first, options."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 
 import click
 
-__all__ = ["Command"]
+from turnctl.cli.common import GROUPS, common_options, group_of, path_of, variables_of, with_variables
+from turnctl.cli.settings.taking import take, tell
+
+__all__ = ["Command", "Forwarding", "option_rows"]
 
 Rows = Sequence[tuple[str, str]]
 
@@ -16,7 +19,9 @@ Rows = Sequence[tuple[str, str]]
 class Command(click.Command):
     """A command whose help begins with examples and ends with tables; its options end at the first operand.
 
-    ``elsewhere`` says what an option that people know from other tools is called here.
+    ``elsewhere`` says what an option that people know from other tools is called here; ``family`` are the words before
+    its name. It has the common options, and a variable for each option; what is given by neither comes from the files
+    of settings.
     """
 
     def __init__(
@@ -25,20 +30,32 @@ class Command(click.Command):
         examples: Rows = (),
         tables: Sequence[tuple[str, Rows]] = (),
         elsewhere: Mapping[str, str] = MappingProxyType({}),
+        family: tuple[str, ...] = (),
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
         super().__init__(*args, **kwargs)
         self.allow_interspersed_args = False
-        self._examples = examples
-        self._tables = tables
-        self._elsewhere = elsewhere
+        self.examples = examples
+        self.tables = tables
+        self.elsewhere = elsewhere
+        self.family = family
+        self.params = [*self.params, *common_options(self.params)]
+        with_variables(path_of(self), self.params)
+
+    #: whether a setting that cannot be used is left to the command
+    knows_bad_settings = False
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
-            return super().parse_args(ctx, args)
+            if ctx.resilient_parsing or isinstance(self, click.Group):
+                return super().parse_args(ctx, args)
+            take(ctx, args, may_fail=self.knows_bad_settings)
+            rest = super().parse_args(ctx, args)
+            tell(ctx)
+            return rest
         except click.NoSuchOption as error:
-            ours = self._elsewhere.get(error.option_name)
+            ours = self.elsewhere.get(error.option_name)
             if ours is not None:
                 text = f"here it is {ours}" if ours.startswith("-") else ours
                 raise click.UsageError(f"there is no option {error.option_name}; {text}", ctx) from None
@@ -52,14 +69,14 @@ class Command(click.Command):
         formatter.write_text(self.short_help or "")
         formatter.write_paragraph()
         self.format_usage(ctx, formatter)
-        if self._examples:
+        if self.examples:
             with formatter.section("Examples"):
-                for call, what in self._examples:
+                for call, what in self.examples:
                     # not wrapped: a person copies these
                     formatter.write(f"{'':{formatter.current_indent}}# {what}\n")
                     formatter.write(f"{'':{formatter.current_indent}}{call}\n")
         self.format_options(ctx, formatter)
-        for title, rows in self._tables:
+        for title, rows in self.tables:
             with formatter.section(title):
                 formatter.write_dl(rows)
         if self.help:
@@ -67,3 +84,56 @@ class Command(click.Command):
             for paragraph in self.help.split("\n\n"):
                 formatter.write_text(" ".join(paragraph.split()))
                 formatter.write_paragraph()
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        params = self.get_params(ctx)
+        for group, title in GROUPS:
+            rows = option_rows(ctx, [one for one in params if group_of(one) == group])
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def option_rows(ctx: click.Context, params: Sequence[click.Parameter]) -> list[tuple[str, str]]:
+    """The lines of a help text for these options, each with the variable that sets it."""
+    rows = []
+    for param in params:
+        if isinstance(param, click.Option):
+            param.show_envvar = False  # said in our own way below
+        row = param.get_help_record(ctx)
+        if row is not None:
+            variables = variables_of(param)
+            rows.append((row[0], f"{row[1]}  (env: {variables[0]})" if variables else row[1]))
+    return rows
+
+
+class Forwarding(click.Group):
+    """A command of commands: common options that stand before the name of a command are that command's."""
+
+    _META = "turnctl.forwarded"
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words: list[str] = []
+        if args and args[0].startswith("-"):
+            given, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            for param in dict.fromkeys(order):
+                if group_of(param) == "common" and param.name in given:
+                    words += _words(param, given[param.name])
+        ctx.meta[f"{self._META}.{ctx.command_path}"] = words
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        # before what stands after the name, which is the stronger one thereby
+        return name, command, [*ctx.meta.get(f"{self._META}.{ctx.command_path}", ()), *rest]
+
+
+def _words(param: click.Parameter, value: Any) -> list[str]:
+    name = param.opts[-1]
+    if getattr(param, "count", False):
+        return [name] * int(value)
+    if getattr(param, "is_flag", False):
+        return [name]
+    return [f"{name}={value}"]

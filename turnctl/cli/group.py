@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 import click
 
 from turnctl._version import __version__
-from turnctl.cli import faults
+from turnctl.cli import faults, talk
+from turnctl.cli.command import Forwarding, option_rows
+from turnctl.cli.common import Option, common_options, group_of, option
 
 __all__ = ["cli"]
 
@@ -30,8 +33,23 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Forwarding):
     """Answers what it can from ``COMMANDS``, without loading a command."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params = [*self.params, *(_as_words(one) for one in common_options(self.params))]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        talk.quiet = talk.verbosity = 0
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_commands(ctx, formatter)
+        params = self.get_params(ctx)
+        for title, group in (("Options", "what"), ("Common options, also after the name of a command", "common")):
+            with formatter.section(title):
+                formatter.write_dl(option_rows(ctx, [one for one in params if group_of(one) == group]))
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
         return sorted(COMMANDS)
@@ -55,6 +73,14 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, summary) for name, (_, summary) in sorted(COMMANDS.items())])
 
 
+def _as_words(option: Option) -> Option:
+    """The same, of which nothing is looked at here: the command that gets it does that, and knows its own name."""
+    option.callback = None
+    if not (option.is_flag or option.count):
+        option.type = click.UNPROCESSED
+    return option
+
+
 def _near(name: str) -> str:
     from difflib import get_close_matches
 
@@ -74,18 +100,17 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="turnctl COMMAND --help tells more of a command.",
 )
-@click.option(
+@option(
     "-V",
     "--version",
+    group="what",
     is_flag=True,
     is_eager=True,
     expose_value=False,
     callback=_print_version,
     help="Show the version.",
 )
-@click.option(
-    "--debug", "is_debug", is_flag=True, envvar="TURNCTL_DEBUG", show_envvar=True, help="Show where an error came from."
-)
+@option("--debug", "is_debug", is_flag=True, envvar="TURNCTL_DEBUG", help="Show where an error came from.")
 @click.pass_context
 def cli(ctx: click.Context, is_debug: bool) -> None:
     """Run commands so that they can be stopped, and say what is known afterwards."""

@@ -8,7 +8,7 @@ import click
 
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
-from turnctl.cli.command import Command
+from turnctl.cli.command import Command, Forwarding
 from turnctl.cli.options import Duration, Folder
 from turnctl.cli.problems import Problem
 from turnctl.cli.stdout import put, put_document
@@ -24,7 +24,7 @@ __all__ = ["ledger"]
 _UNUSABLE = ("5", "there is no ledger, or it cannot be used")
 
 
-class Commands(Command, click.Group):
+class Commands(Command, Forwarding):
     """A command that has commands, with the help of one."""
 
 
@@ -55,6 +55,7 @@ def ledger(ctx: click.Context) -> None:
 
 @ledger.command(
     cls=Answering,
+    family=("ledger",),
     short_help="Read all of a ledger, and say what is wrong with it.",
     help="Reads beside whoever uses it, and changes nothing. What is wrong is told a line each, on stdout.",
     examples=[
@@ -100,6 +101,7 @@ def _told(document: dict[str, Any], found: Verified, as_json: bool, quiet: int) 
 
 @ledger.command(
     cls=Answering,
+    family=("ledger",),
     short_help="Copy the ledger into a new file, and verify the copy.",
     help="Made by SQLite beside whoever uses the ledger, one state of it, readable by its owner alone. Do not copy the "
     "file by other means while it is in use. Replaces nothing.",
@@ -136,6 +138,7 @@ def _halves(error: Exception) -> tuple[str, str]:
 
 @ledger.command(
     cls=Answering,
+    family=("ledger",),
     short_help="Take away what is over for long and wholly told of.",
     help="Only tasks that are completed, failed or cancelled and settled, with all below them; what is unresolved "
     "stays. So does a tombstone of each: what comes late for it is known to be late. It may be interrupted, and run "

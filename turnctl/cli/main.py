@@ -106,9 +106,20 @@ def _tell_of_misuse(error: UsageError) -> None:
         message = error.message if error.message.startswith(option) else f"{option}: {error.message}"
         source = None if error.ctx is None else error.ctx.get_parameter_source(error.param.name or "")
         if source is click.core.ParameterSource.ENVIRONMENT:
-            message += f" (it comes from the environment: {error.param.envvar})"
+            from turnctl.cli.common import variables_of
+
+            name = next((one for one in variables_of(error.param) if os.environ.get(one)), "")
+            message += f" (it comes from the environment: {name})"
+        elif source is click.core.ParameterSource.DEFAULT_MAP and error.ctx is not None:
+            from turnctl.cli.settings.taking import taken_of
+
+            found = taken_of(error.ctx).settings.get(error.param.name or "")
+            message += "" if found is None else f" (it comes from {found.where})"
     path = "turnctl" if error.ctx is None else error.ctx.command_path
-    complain(message[:1].lower() + message[1:].rstrip("."), f"{path} --help shows how it is used")
+    hint = getattr(error, "hint", None) or f"{path} --help shows how it is used"
+    if message[1:2].islower():  # else it begins with a name
+        message = message[:1].lower() + message[1:]
+    complain(message.rstrip("."), hint)
 
 
 def _end_by(ending: Ending) -> NoReturn:

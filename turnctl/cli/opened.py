@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from turnctl.cli.codes import Code
 from turnctl.cli.names import find
 from turnctl.cli.problems import Problem
-from turnctl.cli.talk import say
+from turnctl.cli.talk import explain, warn
 from turnctl.errors import StoreMissing
 from turnctl.ledger.glance import Glances
 from turnctl.ledger.whereabouts import default_path
@@ -24,9 +22,9 @@ def glances(state_dir: str | None) -> Glances:
     """The turns on record there. Raises ``StoreMissing`` where there is no ledger yet, ``StoreError`` where it cannot
     be used; one that is not all there is told on stderr."""
     there = Glances(default_path(state_dir))
-    context = click.get_current_context(silent=True)
-    if there.doubt is not None and (context is None or context.params.get("quiet", 0) < 2):
-        say(f"warning: {there.doubt}; turnctl ledger verify tells more")
+    explain(f"reads {default_path(state_dir)}")
+    if there.doubt is not None:
+        warn(f"{there.doubt}; turnctl ledger verify tells more")
     return there
 
 

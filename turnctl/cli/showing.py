@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from turnctl.cli.codes import Code
-from turnctl.cli.colour import COLOURS
+from turnctl.cli.common import colour_option, time_option
 from turnctl.cli.stdout import is_terminal
-from turnctl.cli.times import TIME_FORMATS
 from turnctl.clock import parse_duration
 from turnctl.errors import BadDuration
 from turnctl.records.states import STATES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from turnctl.cli.times import TimeFormat
     from turnctl.ledger.glance import Glance
 
@@ -84,29 +81,6 @@ def _parsed(text: str) -> float:
     from turnctl.clock import wall
 
     return wall() - (parse_duration(text, what="--since", unit_required=True) or 0.0)
-
-
-def time_option() -> Callable[[Any], Any]:
-    """How moments are written."""
-    return click.option(
-        "--time-format",
-        type=click.Choice(TIME_FORMATS),
-        envvar="TURNCTL_TIME_FORMAT",
-        show_envvar=True,
-        help="How times are written: how long ago (the default on a terminal), RFC 3339 in UTC, or seconds.",
-    )
-
-
-def colour_option() -> Callable[[Any], Any]:
-    """Whether to colour."""
-    return click.option(
-        "--color",
-        type=click.Choice(COLOURS),
-        default="auto",
-        envvar="TURNCTL_COLOR",
-        show_envvar=True,
-        help="When to colour words of state; auto is on a terminal, unless NO_COLOR is set.",
-    )
 
 
 #: effects whose receiver has told what became of them

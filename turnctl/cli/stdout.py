@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import Any
@@ -39,11 +38,15 @@ def _lost(why: str) -> Problem:
 
 def put_document(value: dict[str, Any]) -> None:
     """One JSON document, for ``--json``."""
+    import json  # which help and run do without
+
     put(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
 
 
 def put_line(value: dict[str, Any]) -> None:
     """One line of JSON, for ``--jsonl``."""
+    import json
+
     put(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str) + "\n")
 
 

@@ -8,13 +8,16 @@ import signal
 import sys
 from collections.abc import Iterable
 
-__all__ = ["complain", "names", "say"]
+__all__ = ["complain", "explain", "names", "say", "warn"]
 
 _STDERR = 2
 _MOST_NAMES = 8
 _PATIENCE_MS = 200
 #: what ends a line: another one while our terminal is raw
 line_end = "\n"
+#: how often -q and -v were given to the command that runs
+quiet = 0
+verbosity = 0
 
 
 def say(text: str) -> None:
@@ -40,6 +43,18 @@ def say(text: str) -> None:
 def complain(message: str, hint: str | None = None) -> None:
     """Say what is wrong, and what to do about it."""
     say(f"error: {message}" + (f"\nhint: {hint}" if hint else ""))
+
+
+def warn(text: str) -> None:
+    """Say what a person should know though nothing has failed; not with -qq."""
+    if quiet < 2:
+        say(f"warning: {text}")
+
+
+def explain(text: str) -> None:
+    """Say what is done, where -v asks for it."""
+    if verbosity:
+        say(text)
 
 
 def names(found: Iterable[tuple[str, int]]) -> str:

@@ -1,0 +1,169 @@
+"""The options of every command: where they may stand, their variables, what each of them does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from launch import Ended, ask
+from shelf import IDS
+
+from turnctl.cli.common import GROUPS, common_options, group_of, key_of, path_of, variables_of
+from turnctl.cli.group import COMMANDS, cli
+
+RUNNING = IDS[-1]
+Capture = pytest.CaptureFixture[str]
+COMMON = {one.opts[-1] for one in common_options([])}
+
+
+def _below(ctx: click.Context, command: click.Command) -> Iterator[click.Command]:
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            found = command.get_command(ctx, name)
+            assert found is not None
+            yield found
+            yield from _below(ctx, found)
+
+
+def every() -> list[click.Command]:
+    """All commands, with those below them."""
+    return list(_below(click.Context(cli), cli))
+
+
+def test_every_command_has_the_common_options() -> None:
+    """State directory, quiet, verbose, colour, times and settings can be given to each of them."""
+    lacking = {path_of(one): COMMON - {name for param in one.params for name in param.opts} for one in every()}
+
+    assert {} == {path: names for path, names in lacking.items() if names}
+    assert set(COMMANDS) <= {path[0] for path in lacking}
+
+
+def test_every_option_has_a_variable() -> None:
+    """TURNCTL_<COMMAND>_<OPTION>, or TURNCTL_<OPTION> where every command has it; no two are the same."""
+    found = {}
+    for command in every():
+        for param in command.params:
+            key = key_of(param)
+            if key is not None and group_of(param) != "common":
+                words = "_".join((*path_of(command), key)).replace("-", "_").upper()
+                found[(path_of(command), key)] = (f"TURNCTL_{words}", variables_of(param)[0])
+
+    assert [] == [place for place, (wanted, name) in found.items() if wanted != name]
+    assert len(found) == len({name for _, name in found.values()})
+
+
+def test_help_has_its_options_in_groups(capfd: Capture) -> None:
+    """What, how long, output, and last what every command has; each with its variable."""
+    for name in ("run", "stop"):
+        out = ask(capfd, name, "--help").out
+        places = [out.index(f"\n{title}:\n") for _, title in GROUPS if f"\n{title}:\n" in out]
+
+        assert sorted(places) == places
+        assert places[-1] == out.index("\nCommon options:\n")
+    assert "(env: TURNCTL_STOP_GRACE)" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["-q", "ps"],
+        ["--quiet", "--color=never", "ps"],
+        ["--color", "always", "ps", "-q"],
+        ["-q", "--no-config", "ps"],
+    ],
+)
+def test_common_options_may_stand_before(shelf: Path, capfd: Capture, args: list[str]) -> None:
+    """Before the name of a command they are the command's."""
+
+    assert Ended(0, f"{RUNNING}\n", "") == ask(capfd, *args, "-n", "1")
+
+
+def test_what_stands_after_is_stronger(shelf: Path, capfd: Capture) -> None:
+    """Of two the one after the name of the command counts, and how often -q is given is counted together."""
+    nowhere = str(shelf / "nowhere")
+
+    assert RUNNING in ask(capfd, "--state-dir", nowhere, "ps", "--state-dir", str(shelf)).out
+    assert "no turn is on record" in ask(capfd, "--state-dir", nowhere, "ps").err
+    assert f"{RUNNING} running, since " not in ask(capfd, "-q", "status", "@", "-q").out
+
+
+def test_before_a_command_of_a_command(shelf: Path, capfd: Capture) -> None:
+    """It is handed on to the last one."""
+
+    assert Ended(0, "", "") == ask(capfd, "-q", "ledger", "verify")
+    assert Ended(0, "", "") == ask(capfd, "ledger", "-q", "verify")
+
+
+def test_bad_value_before_is_told_by_its_command(shelf: Path, capfd: Capture) -> None:
+    """What cannot be used is told once, with the help that says more."""
+    status, out, err = ask(capfd, "--color", "blue", "ps")
+
+    assert (2, "") == (status, out)
+    assert err.startswith("turnctl: error: --color: 'blue' is not one of ")
+    assert err.endswith("turnctl: hint: turnctl ps --help shows how it is used\n")
+
+
+def test_variable_is_weaker_than_an_option(shelf: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable counts where the option is not given, and a wrong one is told with its name."""
+    monkeypatch.setenv("TURNCTL_PS_ALL", "1")
+    monkeypatch.setenv("TURNCTL_PS_NUMBER", "2")
+
+    assert 2 == len(ask(capfd, "ps", "-q").out.splitlines())
+    assert 3 == len(ask(capfd, "ps", "-q", "-n", "3").out.splitlines())
+    monkeypatch.setenv("TURNCTL_PS_WATCH", "5")
+    said = "--watch: --watch '5' cannot be used: it has no unit; write it like 5s"
+    assert ask(capfd, "ps").err.startswith(
+        f"turnctl: error: {said[9:]} (it comes from the environment: TURNCTL_PS_WATCH)\n"
+    )
+
+
+def test_steps_are_said(shelf: Path, capfd: Capture) -> None:
+    """-v says on stderr what is done, and changes nothing of the answer."""
+    plain, told = ask(capfd, "ps", "-a"), ask(capfd, "ps", "-a", "-v")
+
+    assert plain.out == told.out
+    assert "" == plain.err
+    assert f"turnctl: reads {shelf / 'ledger.sqlite3'}\n" == told.err
+
+
+@pytest.mark.parametrize("how", ["console", "json"])
+def test_own_log_is_written(shelf: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """TURNCTL_LOG writes turnctl's own log to stderr, as text or as JSON, until the command ends."""
+    from turnctl import log
+
+    monkeypatch.setenv("TURNCTL_LOG", "info")
+    monkeypatch.setenv("TURNCTL_LOG_FORMAT", how)
+    monkeypatch.setattr("turnctl.cli.ps.wall", lambda: [log.debug("no"), log.event("turn.begun", turn="t 1")] and 0.0)
+    err = ask(capfd, "ps").err
+    log.event("later")
+
+    (line,) = err.splitlines()
+    if how == "json":
+        value = json.loads(line)
+        assert {"level": "info", "event": "turn.begun", "turn": "t 1"} == {k: v for k, v in value.items() if k != "at"}
+    else:
+        assert line.endswith('Z info    turn.begun turn="t 1"')
+    assert "" == capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("TURNCTL_LOG", "inof", "TURNCTL_LOG is 'inof'; did you mean info?"),
+        ("TURNCTL_LOG", "5", "TURNCTL_LOG is '5'; use info or debug"),
+        ("TURNCTL_LOG_FORMAT", "jsno", "TURNCTL_LOG_FORMAT is 'jsno'; did you mean json?"),
+    ],
+)
+def test_bad_variable_of_the_log_is_told(
+    shelf: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch, name: str, text: str, said: str
+) -> None:
+    """A word that is none is told with the nearest that is one."""
+    monkeypatch.setenv("TURNCTL_LOG", "info")
+    monkeypatch.setenv(name, text)
+    status, out, err = ask(capfd, "ps")
+
+    assert (2, "") == (status, out)
+    assert f"turnctl: error: {said}\n" in err

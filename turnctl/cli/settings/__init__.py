@@ -1,0 +1,1 @@
+"""Settings from files: where they are looked for, what they may say, and what comes of that for a command."""
