@@ -136,7 +136,13 @@ def test_own_log_is_written(shelf: Path, capfd: Capture, monkeypatch: pytest.Mon
 
     monkeypatch.setenv("TURNCTL_LOG", "info")
     monkeypatch.setenv("TURNCTL_LOG_FORMAT", how)
-    monkeypatch.setattr("turnctl.cli.ps.wall", lambda: [log.debug("no"), log.event("turn.begun", turn="t 1")] and 0.0)
+
+    def logs() -> float:
+        log.debug("no")
+        log.event("turn.begun", turn="t 1")
+        return 0.0
+
+    monkeypatch.setattr("turnctl.cli.ps.wall", logs)
     err = ask(capfd, "ps").err
     log.event("later")
 

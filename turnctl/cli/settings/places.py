@@ -22,7 +22,8 @@ PROJECT = "turnctl.toml"
 _LARGEST = 1024 * 1024
 #: what has to stand in a pyproject.toml that is for us; most are not, and need not be understood
 _OURS = re.compile(
-    rb"""^[ \t]*(?:\[[ \t]*tool[ \t]*\.[ \t]*["']?turnctl\b|tool[ \t]*\.[ \t]*["']?turnctl\b|\[[ \t]*tool[ \t]*\](?=.*turnctl))""",
+    rb"""^[ \t]*(?:\[[ \t]*)?tool[ \t]*\.[ \t]*["']?turnctl["']?[ \t]*[\].=]"""
+    rb"""|^[ \t]*\[[ \t]*tool[ \t]*\](?=.*turnctl)""",
     re.MULTILINE | re.DOTALL,
 )
 
