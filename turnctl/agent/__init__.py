@@ -23,10 +23,12 @@ if TYPE_CHECKING:
         Usage,
     )
     from turnctl.agent.signal import CancelSignal
+    from turnctl.agent.tools import Acts, Tool, tool
     from turnctl.agent.windows import is_window, kind_of
     from turnctl.errors import BadCall, BadHistory, WindowExceeded
 
 __all__ = [
+    "Acts",
     "BadCall",
     "BadHistory",
     "Call",
@@ -42,13 +44,16 @@ __all__ = [
     "Text",
     "TextDelta",
     "ThinkingDelta",
+    "Tool",
     "Usage",
     "WindowExceeded",
     "is_window",
     "kind_of",
+    "tool",
 ]
 
 _HOMES = {
+    "Acts": "turnctl.agent.tools",
     "BadCall": "turnctl.errors",
     "BadHistory": "turnctl.errors",
     "Call": "turnctl.agent.messages",
@@ -64,10 +69,12 @@ _HOMES = {
     "Text": "turnctl.agent.messages",
     "TextDelta": "turnctl.agent.messages",
     "ThinkingDelta": "turnctl.agent.messages",
+    "Tool": "turnctl.agent.tools",
     "Usage": "turnctl.agent.messages",
     "WindowExceeded": "turnctl.errors",
     "is_window": "turnctl.agent.windows",
     "kind_of": "turnctl.agent.windows",
+    "tool": "turnctl.agent.tools",
 }
 
 __getattr__, __dir__ = names_of(__name__, _HOMES, __all__)
