@@ -44,7 +44,7 @@ def test_short_stream_is_kept_whole(tmp_path: Path) -> None:
     (found,) = read(str(tmp_path), "t1")
 
     assert ("stdout", ((0, b"one two three"),), ()) == (found.name, found.pieces, found.missing)
-    assert ["stdout.head"] == os.listdir(tmp_path / "turns" / "t1")
+    assert ["stdout.head", "stdout.times.0"] == sorted(os.listdir(tmp_path / "turns" / "t1"))
 
 
 def test_nothing_is_made_before_the_first_byte(tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_streamed_text_is_kept_up_to_the_stop(place: Path, ahead: int) -> None:
                     turn.sleep(10)
 
     assert kept_of(place, turn.turn_id)["answer.stream"].startswith(b"Once upon ")
-    assert ["answer.stream.head"] == os.listdir(place.parent / "turns" / turn.turn_id)
+    assert ["answer.stream.head", "answer.stream.times.0"] == sorted(os.listdir(place.parent / "turns" / turn.turn_id))
 
 
 def test_streamed_text_survives_a_kill(place: Path) -> None:

@@ -2,6 +2,7 @@
 
     turns/TURN_ID/NAME.head            the first half of what may be kept
     turns/TURN_ID/NAME.tail.OFFSET     a piece of what came later, from that byte of the stream on; two at the most
+    turns/TURN_ID/NAME.times.OFFSET    when the bytes of such a piece came (``ledger.spool_times``)
 
 Invariants
   P1  What was written is there after the process is killed: each write goes to the system at once, and is never
@@ -30,9 +31,10 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from turnctl.ledger.spool_times import Moments, Turns, file_of
 from turnctl.records.texts import text_of
 
-__all__ = ["LIMIT", "Kept", "KeptOutput", "Spool", "folder_of", "read", "remove", "sizes"]
+__all__ = ["LIMIT", "Kept", "KeptOutput", "Spool", "folder_of", "pieces_in", "read", "remove", "sizes"]
 
 #: what is kept of one stream where nothing else is said: more than a person reads, and a build's last errors
 LIMIT = 1024 * 1024
@@ -42,6 +44,7 @@ FOLDER = "turns"
 _LONGEST = 120
 _PLAIN = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.+-]{0,79}")
 _PIECE = re.compile(r"(.+)\.(?:head|tail\.([0-9]+))")
+_LIST = re.compile(r".+\.times\.[0-9]+")
 
 
 def folder_of(state_dir: str, turn_id: str) -> str:
@@ -73,6 +76,7 @@ class Spool:
         self._lock = threading.Lock()
         self._streams: dict[str, Kept] = {}
         self._dropped = 0
+        self.turns = Turns()
 
     def stream(self, name: str) -> Kept:
         """A new stream; a name that is taken gets a number."""
@@ -126,8 +130,9 @@ class Kept:
         self._piece = max(1, limit // 4)
         self._fd = -1
         self._room = 0
-        self._file = ""
-        self._pieces: list[str] = []
+        self._began = 0
+        self._pieces: list[int] = []
+        self._moments = Moments(self._base, spool.turns)
 
     def write(self, data: bytes | memoryview) -> None:
         """Keep it (P4)."""
@@ -142,6 +147,7 @@ class Kept:
                 except OSError as error:
                     self._fail(error, len(left))
                     return
+            self._moments.note(self.total)
             try:
                 count = os.write(self._fd, left[: self._room])
             except OSError as error:
@@ -172,7 +178,7 @@ class Kept:
         """Go on in the next file: the head at the very beginning, else a piece that its offset names (P2, P3)."""
         self._stop()
         is_head = self.total == 0
-        file = f"{self._base}.head" if is_head else f"{self._base}.tail.{self.total}"
+        file = self._file_of(self.total)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             self._fd = os.open(file, flags, 0o600)
@@ -180,20 +186,29 @@ class Kept:
             self._spool.make()
             self._fd = os.open(file, flags, 0o600)
         os.fchmod(self._fd, 0o600)
-        self._file = file
+        self._began = self.total
         self._room = self._head if is_head else self._piece
+        self._moments.begin(self.total)
         if not is_head:
-            self._pieces.append(file)
+            self._pieces.append(self.total)
             while len(self._pieces) > 2:
-                _unlink(self._pieces.pop(0))
+                self._remove(self._pieces.pop(0))
+
+    def _file_of(self, offset: int) -> str:
+        return f"{self._base}.tail.{offset}" if offset else f"{self._base}.head"
+
+    def _remove(self, offset: int) -> None:
+        _unlink(self._file_of(offset))
+        _unlink(file_of(self._base, offset))
 
     def _stop(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
+            self._moments.stop()
             if os.fstat(fd).st_size == 0:  # the disk was full: there may be room again later, under another name
-                _unlink(self._file)
-                if self._file in self._pieces:
-                    self._pieces.remove(self._file)
+                self._remove(self._began)
+                if self._began in self._pieces:
+                    self._pieces.remove(self._began)
             os.close(fd)
 
     def _fail(self, error: OSError, count: int) -> None:
@@ -204,8 +219,8 @@ class Kept:
     def drop(self) -> None:
         """Take it away."""
         self.finish()
-        for file in (f"{self._base}.head", *self._pieces):
-            _unlink(file)
+        for offset in (0, *self._pieces):
+            self._remove(offset)
 
     def account(self) -> dict[str, Any]:
         found: dict[str, Any] = {"bytes": self.total}
@@ -287,6 +302,14 @@ def sizes(state_dir: str, turn_id: str) -> dict[str, int]:
     return {unquote(name): size for name, size in sorted(found.items())}
 
 
+def pieces_in(folder: str) -> dict[str, list[tuple[int, str]]]:
+    """The files of each stream in order, with the byte that each begins with; streams by their names in files."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for name, offset, file in _files(folder):
+        found.setdefault(name, []).append((offset, file))
+    return {name: sorted(pieces) for name, pieces in found.items()}
+
+
 def _files(folder: str) -> Iterator[tuple[str, int, str]]:
     try:
         names = os.listdir(folder)
@@ -301,7 +324,8 @@ def _files(folder: str) -> Iterator[tuple[str, int, str]]:
 def remove(state_dir: str, turn_id: str) -> None:
     """Take away what is kept of a turn; nothing happens where nothing is. Raises ``OSError``."""
     folder = folder_of(state_dir, turn_id)
-    for _, _, file in list(_files(folder)):
-        _unlink(file)
     with suppress(FileNotFoundError):
+        for name in os.listdir(folder):
+            if _PIECE.fullmatch(name) or _LIST.fullmatch(name):
+                _unlink(os.path.join(folder, name))
         os.rmdir(folder)
