@@ -4,7 +4,7 @@
 turn           session   what it is                                          its state
 =============  ========  ==================================================  =======================================
 ``t1aaaaaaaa`` docs      ``sphinx-build docs out``, four effects told        completed
-``t1bbbbbbbb``           ``make check``                                      failed
+``t1bbbbbbbb``           ``make check``, which has printed                   failed
 ``t2cccccccc``           ``make all``, cancelled by ana: wrong repo          cancelled, settled
 ``t2dddddddd`` mail      a program's own turn, one effect told, one not      stopped, effects unresolved
 ``t3eeeeeeee`` night     ``sleep 99``, its process is gone                   lost
@@ -16,14 +16,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
+from _thread import LockType
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from turnctl import clock
 from turnctl.ledger import dealings, turnrows
 from turnctl.ledger.identity import this_process
 from turnctl.ledger.opening import init, open_sqlite
+from turnctl.ledger.spool import Spool
 from turnctl.ledger.store import Store
 from turnctl.records.changes import By, evolve
 from turnctl.records.effects import Effect, Receipt
@@ -112,10 +116,49 @@ def opened(folder: Path) -> Iterator[Shelf]:
         store.close()
 
 
+class At:
+    """A clock that is set by hand; all that is timed goes by the real one."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def wall(self) -> float:
+        return self.now
+
+    def block(self, lock: LockType, seconds: float) -> object:
+        return lock.acquire(True, seconds)
+
+
+def prints(folder: Path, turn_id: str, *writes: tuple[str, bytes], limit: int = 1 << 20) -> None:
+    """Keep these writes, a second apart from the turn's start on."""
+    at = At(START + 60 * IDS.index(turn_id))
+    with clock.use(at):
+        made = Spool(str(folder), turn_id, limit)
+        streams: dict[str, Any] = {}
+        for name, data in writes:
+            at.now += 1
+            if name not in streams:
+                streams[name] = made.stream(name)
+            streams[name].write(data)
+        made.close()
+
+
 def fill(folder: Path) -> None:
     """Put the turns above there."""
     with opened(folder) as shelf:
         _fill(shelf)
+    prints(
+        folder,
+        IDS[1],
+        ("stdout", b"compiling a.c\n"),
+        ("stderr", b"a.c:3: warning\n"),
+        ("stdout", b"linking"),
+        ("stderr", b"ld: error\n"),
+        ("stdout", b"... failed\n"),
+    )
 
 
 def _fill(shelf: Shelf) -> None:

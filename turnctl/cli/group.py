@@ -24,6 +24,7 @@ COMMANDS = {
         "Say what this machine can contain and keep, with remedies.",
     ),
     "effects": ("turnctl.cli.effects", "Show what got out, what may have, and who has to decide."),
+    "logs": ("turnctl.cli.logs", "Show what a turn has printed, and what it prints."),
     "ps": ("turnctl.cli.ps", "Show which turns run, or all that are on record."),
     "reconcile": ("turnctl.cli.reconcile", "Find out what became of effects whose outcome is unknown."),
     "run": ("turnctl.cli.run", "Run a command, and stop it with everything that it started."),

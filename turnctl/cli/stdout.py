@@ -9,7 +9,7 @@ from typing import Any
 from turnctl.cli.codes import Code
 from turnctl.cli.problems import Problem
 
-__all__ = ["is_terminal", "put", "put_document", "put_line", "width"]
+__all__ = ["is_terminal", "put", "put_bytes", "put_document", "put_line", "width"]
 
 _STDOUT = 1
 
@@ -19,12 +19,17 @@ def put(text: str) -> None:
 
     Raises ``BrokenPipeError`` where the reader has gone, ``Problem`` where it cannot be written.
     """
+    put_bytes(text.encode("utf-8", "backslashreplace"))
+
+
+def put_bytes(data: bytes) -> None:
+    """The same for bytes that are written as they are."""
     if sys.__stdout__ is None:  # the number may by now be another file's
         raise _lost("it is closed")
-    data = memoryview(text.encode("utf-8", "backslashreplace"))
+    left = memoryview(data)
     try:
-        while data:
-            data = data[os.write(_STDOUT, data) :]
+        while left:
+            left = left[os.write(_STDOUT, left) :]
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -40,14 +45,23 @@ def put_document(value: dict[str, Any]) -> None:
     """One JSON document, for ``--json``."""
     import json  # which help and run do without
 
-    put(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+    put(_safe(json.dumps(value, indent=2, ensure_ascii=False, default=str)) + "\n")
 
 
 def put_line(value: dict[str, Any]) -> None:
     """One line of JSON, for ``--jsonl``."""
     import json
 
-    put(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str) + "\n")
+    put(_safe(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)) + "\n")
+
+
+def _safe(text: str) -> str:
+    """The same JSON where a person looks: without what JSON allows and a terminal may act on."""
+    if text.isascii() or not is_terminal():
+        return text
+    import json
+
+    return "".join(c if c.isascii() or c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def is_terminal() -> bool:

@@ -15,7 +15,7 @@ For one thread. Blocks for the disk. Raises nothing for files that go while they
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from heapq import merge
 from typing import NamedTuple
@@ -137,14 +137,13 @@ class Following:
         self.folder = folder_of(state_dir, turn_id)
         self._streams: dict[str, _Stream] = {}
 
-    def more(self, wanted: Iterable[str] | None = None) -> Iterator[Line]:
+    def more(self, wanted: Callable[[str], bool] = bool) -> Iterator[Line]:
         """What has come since the last time, of those streams. To be taken to its end."""
         found = pieces_in(self.folder)
-        chosen = None if wanted is None else set(wanted)
         sources = []
         for name, pieces in sorted(found.items()):
             title = unquote(name)
-            if chosen is None or title in chosen:
+            if wanted(title):
                 stream = self._streams.get(title)
                 if stream is None:
                     stream = self._streams[title] = _Stream(os.path.join(self.folder, name), title)
@@ -156,6 +155,19 @@ class Following:
         """What is left without an end, when nothing more comes."""
         for stream in self._streams.values():
             yield from stream.rest()
+
+    def position(self, name: str) -> int:
+        """The byte up to which that stream was given."""
+        stream = self._streams.get(name)
+        return 0 if stream is None else stream.pos
+
+    def without_times(self) -> list[str]:
+        """The streams of which some piece has no moments."""
+        return sorted(
+            unquote(name)
+            for name, pieces in pieces_in(self.folder).items()
+            if any(read_moments(os.path.join(self.folder, name), offset) is None for offset, _ in pieces)
+        )
 
     def names(self) -> list[str]:
         """The streams of which something is there now."""
