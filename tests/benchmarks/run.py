@@ -16,6 +16,7 @@ ALL = (
     "processes",
     "output",
     "runs",
+    "stop",
     "http",
     "streams",
     "requests",

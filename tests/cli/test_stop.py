@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,16 +19,16 @@ from typing import Any
 
 import pytest
 from commands import alive, state_of
-from launch import BOUND, ROOT, Ended, ask, call, clean_environment
+from launch import BOUND, ROOT, Ended, ask, call, clean_environment, turnctl_argv
 from schemas import fits
 from shapes import shape
-from shelf import IDS
+from shelf import IDS, gone, opened
 from standins import until
 from warding import ends, parent_of
 from warding import tag as some_tag
 
 from turnctl.cli import stopping
-from turnctl.ledger.identity import identity_of
+from turnctl.ledger.identity import identity_of, this_process
 from turnctl.records.changes import evolve
 
 COMPLETED, FAILED, CANCELLED, UNRESOLVED, LOST, RUNNING = IDS
@@ -40,7 +42,7 @@ sys.path.insert(0, {ROOT!r})
 import turnctl
 with turnctl.open_ledger() as ledger:
     task = ledger.submit("acme", sys.argv[1])
-    with turnctl.turn("work", task=task, grace="300ms", turn_id=sys.argv[1]) as turn:
+    with turnctl.turn("work", task=task, grace=os.environ["GRACE"], turn_id=sys.argv[1]) as turn:
         with turn.effect("mail.send", key="k", payload="x") as sent:
             sent.complete(receipt="250 ok")
         command = json.loads(os.environ["COMMAND"])
@@ -52,9 +54,11 @@ _COUNTS = "turn.popen(command, stdout=1); turn.sleep(0.5); print('counting', flu
 
 
 @contextmanager
-def agent(folder: Path, turn: str, command: list[str], body: str = _WAITS) -> Iterator[subprocess.Popen[bytes]]:
+def agent(
+    folder: Path, turn: str, command: list[str], body: str = _WAITS, grace: str = "300ms"
+) -> Iterator[subprocess.Popen[bytes]]:
     """One whose command has said that it is there; the command is not in the argv of the agent."""
-    env = clean_environment(TURNCTL_STATE_DIR=str(folder), COMMAND=json.dumps(command))
+    env = clean_environment(TURNCTL_STATE_DIR=str(folder), COMMAND=json.dumps(command), GRACE=grace)
     argv = [sys.executable, "-c", _AGENT.replace("BODY", body), turn]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, env=env, start_new_session=True) as process:
         try:
@@ -125,6 +129,98 @@ def test_program_that_stands_still_is_continued(tmp_path: Path) -> None:
 
     assert ([], 0) == (left, ended.status)
     assert f"process {process.pid}, which runs the turn, stood still and was continued" in ended.err
+
+
+def test_who_is_waited_for_is_said_with_its_kill(tmp_path: Path) -> None:
+    """A stop that takes its time names what it waits for, for how long at most, and when its own program kills it."""
+    tag = some_tag()
+    with agent(tmp_path, "t-slow", shape("deaf", tag), _WAITS, grace="1500ms"):
+        ended = stop(tmp_path, "@")
+        left = alive(tag)
+
+    assert ([], 0) == (left, ended.status)
+    said = r"turnctl: waiting, for (29|30)s at most: process .+ \(pid \d+\); KILL in (1s|1\.\d+s|\d+ms)\n"
+    assert re.search(said, ended.err), ended.err
+
+
+def test_all_are_waited_for_together(shelf: Path, capfd: Capture) -> None:
+    """The time to wait is one for all turns: each has its word, and nobody's time begins with another's end."""
+    with opened(shelf) as more:
+        for n in range(4):
+            more.turn(f"t5aaaaaaa{n}", task=f"more-{n}", holder=this_process())
+    began = time.monotonic()
+    ended = ask(capfd, "stop", "--all", "-y", "--json", "--wait", "500ms", "--grace", "0s")
+    took = time.monotonic() - began
+    stops = fits(json.loads(ended.out))["stops"]
+
+    assert (6, 6) == (ended.status, len(stops))
+    assert took < 2.4  # one after the other: 2.5 s
+    assert "turnctl: t5aaaaaaa0: waiting, for 1s at most: " in ended.err
+
+
+def test_several_are_ended_from_here_together(shelf: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What two programs that are gone have left is ended at the same time; what goes wrong there is not kept quiet."""
+    with opened(shelf) as more:
+        more.turn("t5aaaaaaaa", task="more", holder=gone())
+        more.turn("t5bbbbbbbb", task="again", holder=gone())
+    met = threading.Barrier(2, timeout=BOUND)
+    with monkeypatch.context() as patched:
+        patched.setattr(stopping.Stopping, "_end_from_here", lambda *_, **__: met.wait())
+        both = ask(capfd, "stop", "--wait", "100ms", LOST, "t5aaaaaaaa")
+    with monkeypatch.context() as patched:
+        patched.setattr(stopping.Stopping, "_end_from_here", lambda *_, **__: 1 / 0)
+        wrong = ask(capfd, "stop", "--wait", "5s", "t5b")
+
+    assert (0, False) == (both.status, met.broken)
+    assert (70, True) == (wrong.status, "ZeroDivisionError" in wrong.err)
+
+
+@contextmanager
+def run(folder: Path, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """The same as a run on the command line."""
+    env = clean_environment(TURNCTL_STATE_DIR=str(folder), TURNCTL_RUN_RECORD="yes")
+    argv = turnctl_argv("run", "--grace", "300ms", "--", *command)
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=env, start_new_session=True) as process:
+        try:
+            assert process.stdout is not None
+            assert b"ready\n" == process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+            process.send_signal(signal.SIGCONT)
+
+
+def test_run_that_stands_still_is_continued(tmp_path: Path) -> None:
+    """Its turnctl was stopped by a signal: it is continued, ends its command, and exits as stopped."""
+    tag = some_tag()
+    with run(tmp_path, shape("plain", tag)) as process:
+        process.send_signal(signal.SIGSTOP)
+        ended = stop(tmp_path, "@")
+        status = process.wait(BOUND)
+        left = alive(tag)
+
+    assert ([], 0, 122) == (left, ended.status, status)
+    assert f"process {process.pid}, which runs the turn, stood still and was continued" in ended.err
+
+
+def test_run_whose_turnctl_is_gone_settles(tmp_path: Path) -> None:
+    """turnctl, launcher and warden of a run were killed at one moment: what it left is ended by identity."""
+    tag = some_tag()
+    with run(tmp_path, shape("deaf", tag)) as process:
+        (pid,) = [one for one in alive(tag) if one != process.pid]
+        assert until(lambda: f" {pid} " in call("show", "--processes", "--state-dir", str(tmp_path), "@").out)
+        helpers = [parent_of(pid), parent_of(parent_of(pid))]
+        for one in helpers:
+            os.kill(one, signal.SIGSTOP)
+        process.kill()
+        process.wait()
+        for one in helpers:
+            os.kill(one, signal.SIGKILL)
+        assert all(ends(one) for one in helpers)
+        ended = stop(tmp_path, "--grace", "100ms", "@")
+
+    assert ([], 0) == (alive(tag), ended.status)
+    assert f"ending what it started from here: {pid}" in ended.err
 
 
 def test_turn_of_a_program_that_is_gone_is_ended_from_here(tmp_path: Path) -> None:

@@ -120,8 +120,7 @@ def stop(
         if not no_wait:
             within = parse_duration(wait, what="--wait") or 0.0
             grace_s = parse_duration(grace, what="--grace", zero=True) or 0.0
-            for one in asked:
-                one.see_through(within, grace_s)
+            Stopped.see_through(asked, within, grace_s, kill=force)
         code = max(
             (one.code(is_waited_for=not no_wait, ok_if_finished=ok_if_finished) for one in asked), default=Code.OK
         )

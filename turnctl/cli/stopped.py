@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnctl.cli.codes import Code
 from turnctl.cli.showing import precise
-from turnctl.cli.stopping import Stopping
+from turnctl.cli.stopping import Stopping, see_through
 from turnctl.cli.table import clean
 from turnctl.ledger.accounts import report_on
 from turnctl.ledger.stopping import refusal_now
@@ -16,6 +16,8 @@ from turnctl.records.changes import Refusal
 from turnctl.records.tasks import PROCESSES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from turnctl.ledger.glance import Glance
     from turnctl.ledger.store import Store
     from turnctl.records.accounts import TaskReport
@@ -32,8 +34,6 @@ class Stopped:
     def __init__(self, stopping: Stopping, glance: Glance) -> None:
         self._stopping = stopping
         self._glance = glance
-        self._is_at_rest = False
-        self._kill = False
         self._report: TaskReport | None = None
 
     @classmethod
@@ -42,7 +42,6 @@ class Stopped:
     ) -> Stopped:
         """Ask for it; the store has accepted it, or has said why not, when this returns."""
         made = cls(Stopping(store, glance.turn_id, glance.inc, by=by, reason=reason, quiet=quiet), glance)
-        made._kill = kill
         made._stopping.ask(kill=kill, revision=revision)
         return made
 
@@ -52,10 +51,10 @@ class Stopped:
         answer = self._stopping.answer
         return answer if isinstance(answer, Refusal) else None
 
-    def see_through(self, within_s: float, grace_s: float) -> None:
-        """Wait for its end, and help where nobody answers."""
-        if self.refusal is None:
-            self._is_at_rest = self._stopping.see_through(within_s, grace_s=grace_s, kill=self._kill)
+    @staticmethod
+    def see_through(asked: Sequence[Stopped], within_s: float, grace_s: float, *, kill: bool) -> None:
+        """Wait for the end of all that were accepted, together, and help where nobody answers."""
+        see_through([one._stopping for one in asked if one.refusal is None], within_s, grace_s=grace_s, kill=kill)
 
     def code(self, *, is_waited_for: bool, ok_if_finished: bool) -> Code:
         """What the exit status says of it."""
@@ -67,7 +66,7 @@ class Stopped:
             return {"no_such_task": Code.NO_SUCH}.get(refusal.code, Code.OVER)
         if not is_waited_for:
             return Code.OK
-        if not self._is_at_rest:
+        if not self._stopping.is_at_rest:
             return Code.TIME_PASSED
         return Code.UNRESOLVED if self._on_record().effects_unresolved else Code.OK
 

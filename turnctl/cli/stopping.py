@@ -1,4 +1,4 @@
-"""Stopping one turn from outside, and seeing it through: the cancellation, who is waited for, what is left.
+"""Stopping turns from outside, and seeing them through: the cancellation, who is waited for, what is left.
 
 The turn's own program ends what it owns: it hears of the cancellation at once. Where it does not answer, it is helped:
 
@@ -7,7 +7,8 @@ The turn's own program ends what it owns: it hears of the cancellation at once. 
 - of one that is gone, or does not answer within the patience, the processes on record are ended from here, by identity,
   asked first and killed after the grace.
 
-What was sent is put on record. Blocks; for one thread.
+What was sent is put on record. Of several turns all are waited for at once: each has a look in turn, and what is ended
+from here is ended on a thread for each. Blocks; for one thread.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -32,13 +34,15 @@ from turnctl.records.changes import By, Refusal
 from turnctl.records.tasks import PROCESSES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from turnctl.ledger.store import Books, Store
     from turnctl.processes.adopted import Adopted
     from turnctl.records.accounts import TaskReport
     from turnctl.records.tasks import Holder, OwnedActivity
     from turnctl.records.turns import TurnRecord
 
-__all__ = ["LOOK_S", "Stopping"]
+__all__ = ["LOOK_S", "Stopping", "see_through"]
 
 #: how long a program has to say that it begins nothing more, before its processes are ended from here
 PATIENCE_S = 2.0
@@ -50,10 +54,12 @@ LOOK_S = 0.5
 _LOOK_S = 0.02
 #: after so long a person is told who is waited for
 _SAID_AFTER_S = 0.2
+#: less than that is told as now
+_LEAST_S, _LATE_S = 0.1, 1.0
 
 
 class Stopping:
-    """The stop of one turn. ``ask`` once, then ``see_through``."""
+    """The stop of one turn. ``ask`` once, then ``see_through`` with others."""
 
     def __init__(self, store: Store, turn_id: str, inc: str, *, by: str, reason: str | None, quiet: bool) -> None:
         self._store = store
@@ -66,6 +72,14 @@ class Stopping:
         #: what was done from here, in words
         self.helped: list[str] = []
         self.answer: Accepted | Refusal | None = None
+        #: what tells its lines from those of others
+        self.prefix = ""
+        #: whether it has come to rest
+        self.is_at_rest = False
+        self._has_helped = False
+        self._ender: threading.Thread | None = None
+        self._trouble: BaseException | None = None
+        self._holder: Holder | None = None
 
     def ask(self, *, kill: bool = False, revision: int | None = None) -> Accepted | Refusal:
         """Have the store accept it, or say why not. Raises ``StoreBusy`` where the ledger was not free in time."""
@@ -87,32 +101,35 @@ class Stopping:
         if row is not None and row.holder.pid == pid and _stands_still(row.holder.pid):
             self._continue(row.holder)
 
-    def see_through(self, within_s: float, *, grace_s: float, kill: bool) -> bool:
-        """Wait until it has come to rest, for so long at most, and help where nobody answers; whether it has."""
-        began = time.monotonic()
-        until, has_helped, has_ended_from_here = began + within_s, False, False
-        while True:
-            report = self.report()
-            now = time.monotonic()
-            if _is_at_rest(report, self.turn_id):
-                return True
-            if now >= until:
-                return False
-            row = _row(report, self.turn_id)
-            holder = None if row is None else row.holder
-            death = None if holder is None else proof_of_death(holder)
-            if death is None and holder is not None and not has_helped and _stands_still(holder.pid):
-                has_helped = self._continue(holder)
-            is_silent = report.acknowledged_at is None and now >= began + (FORCED_S if kill else PATIENCE_S)
-            if not has_ended_from_here and (death is not None or is_silent):
-                self._end_from_here(report, death, grace_s=0.0 if kill else grace_s)
-                has_ended_from_here = True
-                continue
-            if has_ended_from_here:
-                self._note_deaths()
-            if now >= began + _SAID_AFTER_S:
-                self._say_who(report, until - now)
-            _wait_for(holder, _LOOK_S if now < began + 1.0 else _LOOK_S * 5)
+    def look(self, began: float, until: float, *, grace_s: float, kill: bool) -> bool:
+        """Look how it stands, and help where nobody answers; whether there is something to wait for."""
+        if self._ender is not None and self._ender.is_alive():
+            return True  # bounded by its grace, and not left alone in the middle
+        if self._trouble is not None:
+            raise self._trouble
+        report, now = self.report(), time.monotonic()
+        self.is_at_rest = _is_at_rest(report, self.turn_id)
+        if self.is_at_rest or now >= until:
+            return False
+        row = _row(report, self.turn_id)
+        holder = self._holder = None if row is None else row.holder
+        death = None if holder is None else proof_of_death(holder)
+        if death is None and holder is not None and not self._has_helped and _stands_still(holder.pid):
+            self._has_helped = self._continue(holder)
+        is_silent = report.acknowledged_at is None and now >= began + (FORCED_S if kill else PATIENCE_S)
+        if self._ender is None and (death is not None or is_silent):
+            self._end_aside(report, death, grace_s=0.0 if kill else grace_s)
+            return True
+        if self._ender is not None:
+            self._note_deaths()
+        if now >= began + _SAID_AFTER_S:
+            self._say_who(report, row, until - now, kill=kill)
+        return True
+
+    @property
+    def waits_for(self) -> Holder | None:
+        """The program whose end is worth another look."""
+        return self._holder
 
     def report(self) -> TaskReport:
         """What is on record of its task now."""
@@ -127,6 +144,21 @@ class Stopping:
             )
             return True
         return False
+
+    def _end_aside(self, report: TaskReport, death: str | None, *, grace_s: float) -> None:
+        """On a thread, so that others are not kept waiting for the grace of this one."""
+
+        def end() -> None:
+            try:
+                self._end_from_here(report, death, grace_s=grace_s)
+            except BaseException as error:  # noqa: BLE001 - raised by the next look
+                self._trouble = error
+
+        self._ender = threading.Thread(target=end, name=f"turnctl-stop-{self.turn_id}", daemon=True)
+        try:
+            self._ender.start()
+        except RuntimeError:  # no thread to be had
+            end()
 
     def _end_from_here(self, report: TaskReport, death: str | None, *, grace_s: float) -> None:
         """End the processes on record, and put on record what was sent."""
@@ -183,9 +215,9 @@ class Stopping:
     def _tell(self, text: str) -> None:
         self.helped.append(text)
         if not self._quiet:
-            say(text)
+            say(f"{self.prefix}{text}")
 
-    def _say_who(self, report: TaskReport, left_s: float) -> None:
+    def _say_who(self, report: TaskReport, row: TurnRecord | None, left_s: float, *, kill: bool) -> None:
         whom = (
             ", ".join(one.title for one in report.activities if one.may_act)
             or ", ".join(report.missing)
@@ -193,7 +225,32 @@ class Stopping:
         )
         if whom != self._said and not self._quiet:
             self._said = whom
-            say(f"waiting, for {format_duration(max(1.0, round(left_s)))} at most: {whom}")
+            when = _kill_in(row, self.answer, kill=kill or self._ender is not None)
+            say(f"{self.prefix}waiting, for {format_duration(max(1.0, round(left_s)))} at most: {whom}{when}")
+
+
+def see_through(stoppings: Sequence[Stopping], within_s: float, *, grace_s: float, kill: bool) -> None:
+    """Wait until all have come to rest, together and for so long at most; see ``Stopping.is_at_rest``."""
+    began = time.monotonic()
+    until = began + within_s
+    waiting = list(stoppings)
+    for one in waiting:
+        one.prefix = f"{one.turn_id}: " if len(waiting) > 1 else ""
+    while True:
+        waiting = [one for one in waiting if one.look(began, until, grace_s=grace_s, kill=kill)]
+        if not waiting:
+            return
+        _wait_for([one.waits_for for one in waiting], _LOOK_S if time.monotonic() < began + 1.0 else _LOOK_S * 5)
+
+
+def _kill_in(row: TurnRecord | None, answer: Accepted | Refusal | None, *, kill: bool) -> str:
+    """When what is left is killed, by its own program: the first acceptance began the grace."""
+    if kill or row is None or row.grace_s is None or not isinstance(answer, Accepted):
+        return ""
+    left_s = answer.cr.at + row.grace_s - wall()
+    if left_s >= _LEAST_S:
+        return f"; KILL in {format_duration(round(left_s, 1))}"
+    return "; KILL now" if left_s > -_LATE_S else f"; KILL was due {format_duration(round(-left_s))} ago"
 
 
 def _row(report: TaskReport, turn_id: str) -> TurnRecord | None:
@@ -243,13 +300,16 @@ def _members(one: OwnedActivity) -> list[Holder]:
     return [found for pid in members_of(process.pid) or [] if (found := identity_of(pid)).started]
 
 
-def _wait_for(holder: Holder | None, seconds: float) -> None:
-    """Wait so long, or until the program has ended."""
-    fd = None if holder is None or proof_of_death(holder) is not None else open_pidfd(holder.pid)
-    if fd is None:
-        time.sleep(seconds)
-        return
+def _wait_for(holders: Sequence[Holder | None], seconds: float) -> None:
+    """Wait so long, or until one of the programs has ended."""
+    poll, fds = select.poll(), list[int]()
     try:
-        select.select([fd], [], [], seconds)
+        for pid in {one.pid for one in holders if one is not None and proof_of_death(one) is None}:
+            fd = open_pidfd(pid)
+            if fd is not None:
+                fds.append(fd)
+                poll.register(fd, select.POLLIN)
+        poll.poll(seconds * 1000)
     finally:
-        os.close(fd)
+        for fd in fds:
+            os.close(fd)

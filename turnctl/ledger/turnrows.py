@@ -55,6 +55,7 @@ def row_of(
         command=None if command is None else json.dumps(list(command)),
         folder=None if folder is None else keepable(folder),
         output=None if output is None else json.dumps(output),
+        grace_s=turn.grace_s,
     )
 
 

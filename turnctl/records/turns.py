@@ -38,6 +38,8 @@ class TurnRecord:
     report: str | None = None
     output: str | None = None
     lost: str | None = None
+    #: seconds from asking what it owns to killing it, as it began
+    grace_s: float | None = None
 
     @property
     def state(self) -> Literal["running", "lost", "ended"]:

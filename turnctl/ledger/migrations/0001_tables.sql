@@ -200,6 +200,7 @@ CREATE TABLE turn (
     report TEXT,
     output TEXT,
     lost TEXT,
+    grace_s REAL,
     authority TEXT NOT NULL,
     CHECK ((outcome IS NULL) = (ended_at IS NULL))
 );
