@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
+from commandtree import every
 from launch import Ended, ask
 from shelf import IDS
 
 from turnctl.cli.common import GROUPS, common_options, group_of, key_of, path_of, variables_of
-from turnctl.cli.group import COMMANDS, cli
+from turnctl.cli.group import COMMANDS
 
 RUNNING = IDS[-1]
 Capture = pytest.CaptureFixture[str]
 COMMON = {one.opts[-1] for one in common_options([])}
-
-
-def _below(ctx: click.Context, command: click.Command) -> Iterator[click.Command]:
-    if isinstance(command, click.Group):
-        for name in command.list_commands(ctx):
-            found = command.get_command(ctx, name)
-            assert found is not None
-            yield found
-            yield from _below(ctx, found)
-
-
-def every() -> list[click.Command]:
-    """All commands, with those below them."""
-    return list(_below(click.Context(cli), cli))
 
 
 def test_every_command_has_the_common_options() -> None:

@@ -14,6 +14,7 @@ import click
 
 from turnctl.cli import talk
 from turnctl.cli.colour import COLOURS
+from turnctl.cli.settings.scopes import Files, files_for
 from turnctl.cli.times import TIME_FORMATS
 
 __all__ = [
@@ -39,8 +40,6 @@ __all__ = [
 
 #: which part of the help an option stands in
 Group = Literal["what", "time", "output", "common"]
-#: which files may set it: none, since it belongs to one call; the user's; a project's as well (docs/adr/0017)
-Files = Literal["call", "user", "project"]
 
 #: the parts of a help text in their order, with their titles
 GROUPS: tuple[tuple[Group, str], ...] = (
@@ -50,29 +49,36 @@ GROUPS: tuple[tuple[Group, str], ...] = (
     ("common", "Common options"),
 )
 
+#: what a file may set outside of the tables of commands
+SHARED: dict[str, Files] = {
+    "color": "project",
+    "keep": "user",
+    "quiet": "user",
+    "state-dir": "user",
+    "time-format": "project",
+    "verbose": "project",
+}
+
 _OUTPUT = frozenset({"as_json", "as_lines"})
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Option(click.Option):
-    """An option that says which group it belongs to, and which files may set it.
+    """An option that says which group it belongs to.
 
     ``shared`` is a key outside of the tables of commands that sets it as well.
     """
 
-    def __init__(
-        self, *args: Any, group: Group | None = None, files: Files = "call", shared: str | None = None, **attrs: Any
-    ) -> None:
+    def __init__(self, *args: Any, group: Group | None = None, shared: str | None = None, **attrs: Any) -> None:
         super().__init__(*args, **attrs)
         self.group = group
-        self.files = files
         self.shared = shared
 
 
-def option(*names: str, group: Group | None = None, files: Files = "call", **attrs: Any) -> Callable[[F], F]:
-    """``click.option``, with its group and with who may set it."""
-    return click.option(*names, cls=Option, group=group, files=files, **attrs)
+def option(*names: str, group: Group | None = None, shared: str | None = None, **attrs: Any) -> Callable[[F], F]:
+    """``click.option``, with its group."""
+    return click.option(*names, cls=Option, group=group, shared=shared, **attrs)
 
 
 def group_of(param: click.Parameter) -> Group:
@@ -88,10 +94,10 @@ def group_of(param: click.Parameter) -> Group:
     return "time" if param.type.name == "DUR" else "what"
 
 
-def files_of(param: click.Parameter) -> Files:
-    """Which files may set it; where nothing is said, none."""
-    said: Files = getattr(param, "files", "call")
-    return said
+def files_of(path: tuple[str, ...], param: click.Parameter) -> Files:
+    """Which files may set it, of the command at ``path``."""
+    key = key_of(param) or ""
+    return SHARED.get(key, "call") if group_of(param) == "common" else files_for(path, key)
 
 
 def key_of(param: click.Parameter) -> str | None:
@@ -160,22 +166,19 @@ _MAKERS: dict[str, Callable[..., Option]] = {
         "--state-dir",
         type=click.Path(file_okay=False),
         metavar="DIR",
-        files="user",
         help="Where turnctl keeps what it remembers.",
     ),
     "quiet": _made(
         "-q",
         "--quiet",
         count=True,
-        files="user",
         callback=_heed_quiet,
-        help="Say less: ids alone, or nothing; twice: no warning either.",
+        help="Say less: ids alone, or nothing but errors; twice: no warning either.",
     ),
     "verbose": _made(
         "-v",
         "--verbose",
         count=True,
-        files="project",
         callback=_heed_verbose,
         help="Say each step on stderr; twice: also turnctl's own log.",
     ),
@@ -184,29 +187,16 @@ _MAKERS: dict[str, Callable[..., Option]] = {
         type=click.Choice(COLOURS),
         metavar="WHEN",
         default="auto",
-        files="project",
         help="When to colour words of state: always, never, or auto, on a terminal unless NO_COLOR is set.",
     ),
     "time_format": _made(
         "--time-format",
         type=click.Choice(TIME_FORMATS),
         metavar="HOW",
-        files="project",
         help="Times: relative (the default on a terminal), iso, which is RFC 3339 in UTC, or epoch, in seconds.",
     ),
     "config": _made("--config", metavar="FILE", help="Take settings from this file, and from no other."),
     "no_config": _made("--no-config", is_flag=True, help="Take settings from no file."),
-}
-
-
-#: what a file may set outside of the tables of commands
-SHARED: dict[str, Files] = {
-    "color": "project",
-    "keep": "user",
-    "quiet": "user",
-    "state-dir": "user",
-    "time-format": "project",
-    "verbose": "project",
 }
 
 

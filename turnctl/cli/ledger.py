@@ -9,6 +9,7 @@ import click
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.command import Command, Forwarding
+from turnctl.cli.common import option
 from turnctl.cli.options import Duration, Folder
 from turnctl.cli.problems import Problem
 from turnctl.cli.stdout import put, put_document
@@ -149,7 +150,13 @@ def _halves(error: Exception) -> tuple[str, str]:
     ],
     tables=[("Exit status", [("0", "done"), ("2", "wrong use"), _UNUSABLE])],
 )
-@click.option("--older-than", required=True, type=Duration(zero=True), help="What has ended longer ago than this.")
+@option(
+    "--older-than",
+    type=Duration(zero=True),
+    envvar="TURNCTL_KEEP",
+    shared="keep",
+    help="What has ended longer ago than this; by default as long as the setting keep says, or TURNCTL_KEEP.",
+)
 @click.option(
     "--keep-tombstones",
     type=Duration(zero=True),
@@ -162,7 +169,7 @@ def _halves(error: Exception) -> tuple[str, str]:
 @click.option("--dry-run", is_flag=True, help="Change nothing.")
 @answering()
 def prune(
-    older_than: str,
+    older_than: str | None,
     keep_tombstones: str,
     export: str | None,
     include_detached: bool,
@@ -171,6 +178,8 @@ def prune(
     state_dir: str | None,
     quiet: int,
 ) -> Code:
+    if older_than is None:
+        raise click.UsageError('say how old: --older-than 30d; or keep = "30d", once and for all, in your settings')
     from contextlib import closing
 
     from turnctl.clock import parse_duration

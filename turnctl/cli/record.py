@@ -11,7 +11,7 @@ import click
 
 from turnctl.cli.folder import current
 from turnctl.cli.options import Size
-from turnctl.cli.talk import say
+from turnctl.cli.talk import note
 from turnctl.processes.sizes import format_size, parse_size
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Record:
         """The turn has begun: say so where it is not recorded."""
         error = self._error or (None if self._recorded is None else self._recorded.trouble)
         if error is not None:
-            say(f"this run is not recorded: {_in_words(error)} (--no-record does without, and without this line)")
+            note(f"this run is not recorded: {_in_words(error)} (--no-record does without, and without this line)")
 
     def environment(self) -> dict[str, str]:
         """What the command is told of its record."""
@@ -167,7 +167,7 @@ class Record:
             f"{format_size(lost)} of {name} could not be kept ({why})" for name, lost, why in recorded.not_kept()
         ]
         for one in missing:
-            say(f"the record of this run is incomplete: {one}")
+            note(f"the record of this run is incomplete: {one}")
 
     def leave(self, alive: list[str]) -> None:
         """The run is not waited for any more."""

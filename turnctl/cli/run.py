@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from turnctl.cli.command import Command
+from turnctl.cli.common import quiet_option
 from turnctl.cli.faults import tell_of_fault
 from turnctl.cli.folder import current
 from turnctl.cli.hygiene import chosen, hygiene_options
@@ -180,7 +181,7 @@ _HELP = """
 @record_options
 @click.option("--dry-run", is_flag=True, help="Start nothing: say what would be run, where, held and recorded how.")
 @click.option("--json", "as_json", is_flag=True, help="With --dry-run: answer with one JSON document.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+@quiet_option()
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND [ARG]...")
 def run(
     command: tuple[str, ...],
@@ -194,7 +195,7 @@ def run(
     leftovers: Policy,
     summary: str | None,
     tty: str,
-    quiet: bool,
+    quiet: int,
     record: str,
     no_record: bool,
     log: bool,
@@ -237,7 +238,7 @@ def run(
         idle_timeout=idle_timeout,
         leftovers=leftovers,
         summary=summary,
-        quiet=quiet,
+        quiet=quiet > 0,
         options=options,
         tty=tty,
         record=asked,

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Iterable
 
-__all__ = ["complain", "explain", "names", "say", "warn"]
+__all__ = ["complain", "explain", "names", "note", "say", "warn"]
 
 _STDERR = 2
 _MOST_NAMES = 8
@@ -47,8 +47,13 @@ def complain(message: str, hint: str | None = None) -> None:
 
 def warn(text: str) -> None:
     """Say what a person should know though nothing has failed; not with -qq."""
+    note(f"warning: {text}")
+
+
+def note(text: str) -> None:
+    """The same, without the word."""
     if quiet < 2:
-        say(f"warning: {text}")
+        say(text)
 
 
 def explain(text: str) -> None:

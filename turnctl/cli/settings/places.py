@@ -133,17 +133,15 @@ def _trusted(path: str) -> bytes:
 
 def _read(path: str) -> tuple[bytes, os.stat_result]:
     try:
-        # a pipe holds nobody up thereby
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise SettingsProblem(
-            f"{path} cannot be read: {error.strerror}", _READABLE.get(error.errno or 0, LEAVE_OUT)
-        ) from error
-    with open(fd, "rb") as file:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(os.stat(path).st_mode):
             raise SettingsProblem(f"{path} is no file", f"name a file, or {LEAVE_OUT}")
-        data = file.read(_LARGEST + 1)
+        # should it have become a pipe by now, that holds nobody up
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            found = os.fstat(file.fileno())
+            data = file.read(_LARGEST + 1)
+    except OSError as error:
+        hint = _READABLE.get(error.errno or 0, LEAVE_OUT)
+        raise SettingsProblem(f"{path} cannot be read: {error.strerror}", hint) from error
     if len(data) > _LARGEST:
         raise SettingsProblem(f"{path} is longer than 1 MiB", f"make it shorter, or {LEAVE_OUT}")
     return data, found

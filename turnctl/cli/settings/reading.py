@@ -41,8 +41,8 @@ def _of_table(
     options = {key: param for param in params if (key := key_of(param)) is not None}
     for key, value in own.items():
         if isinstance(value, dict) or key not in options:
-            raise _unknown(table, path, key, [one for one, param in options.items() if files_of(param) != "call"])
-        _check_scope(table, path, key, files_of(options[key]), options[key])
+            raise _unknown(table, path, key, [one for one, param in options.items() if files_of(path, param) != "call"])
+        _check_scope(table, path, key, files_of(path, options[key]), options[key])
     for key, param in options.items():
         if key in own:
             yield param, _setting(table, path, key, param, own[key])

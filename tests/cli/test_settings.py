@@ -1,0 +1,421 @@
+"""Settings from files: which file wins, what it may say, and how what is wrong with it is told."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+import pytest
+from commandtree import every
+from launch import Ended, ask
+from shelf import IDS
+
+RUNNING = IDS[-1]
+Capture = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
+
+class Desk:
+    """A home and a project below it, with the files of settings that a test writes there."""
+
+    def __init__(self, tmp_path: Path, patch: Patch) -> None:
+        self.home = tmp_path / "home"
+        self.project = self.home / "work" / "project"
+        self.below = self.project / "src" / "deep"
+        self.below.mkdir(parents=True)
+        self.user = self.home / ".config" / "turnctl" / "config.toml"
+        patch.setenv("HOME", str(self.home))
+        for name in ("XDG_CONFIG_HOME", "TURNCTL_CONFIG", "TURNCTL_NO_CONFIG"):
+            patch.delenv(name, raising=False)
+        patch.chdir(self.below)
+
+    def write(self, text: str, file: Path | None = None) -> Path:
+        """By default the project's pyproject.toml."""
+        file = file or self.project / "pyproject.toml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o644)
+        return file
+
+
+@pytest.fixture
+def desk(shelf: Path, tmp_path: Path, monkeypatch: Patch) -> Desk:
+    return Desk(tmp_path, monkeypatch)
+
+
+def number(capfd: Capture, *args: str) -> int:
+    """How many turns a list has: what the setting ``number`` of ps says."""
+    ended = ask(capfd, "ps", "-a", "-q", *args)
+
+    assert 0 == ended.status, ended.err
+    return len(ended.out.splitlines())
+
+
+def test_precedence(desk: Desk, capfd: Capture, monkeypatch: Patch) -> None:
+    """A flag is stronger than a variable, then comes the project's file, then the user's, then the default."""
+    steps = [number(capfd)]
+    desk.write("[ps]\nnumber = 4\n", desk.user)
+    steps.append(number(capfd))
+    desk.write("[tool.turnctl.ps]\nnumber = 3\n")
+    steps.append(number(capfd))
+    monkeypatch.setenv("TURNCTL_PS_NUMBER", "2")
+    steps.append(number(capfd))
+    steps.append(number(capfd, "-n", "1"))
+
+    assert [6, 4, 3, 2, 1] == steps
+
+
+def test_each_setting_has_its_own_precedence(desk: Desk, capfd: Capture) -> None:
+    """What the project's file leaves open the user's says."""
+    desk.write("[ps]\nnumber = 4\nall = true\n", desk.user)
+    desk.write("[tool.turnctl.ps]\nnumber = 3\n")
+
+    assert 3 == len(ask(capfd, "ps", "-q").out.splitlines())
+
+
+def test_common_setting_is_for_every_command(desk: Desk, capfd: Capture) -> None:
+    """It stands outside of the tables of commands, and a command's own table is stronger than that."""
+    desk.write('[tool.turnctl]\ntime-format = "epoch"\n[tool.turnctl.ps]\ntime-format = "iso"\n')
+
+    assert f"{RUNNING} running, since 1796040300.000\n" == ask(capfd, "status", "@").out
+    assert "2026-11-30T12:05:00Z" in ask(capfd, "ps").out
+
+
+def test_nearest_project_file_wins(desk: Desk, capfd: Capture) -> None:
+    """Of several pyproject.toml the nearest that has a table of ours counts, alone."""
+    desk.write("[tool.turnctl.ps]\nnumber = 3\nno-trunc = true\n", desk.home / "work" / "pyproject.toml")
+    desk.write("[project]\nname = 'turnctl'\n# not [tool.turnctl]\n", desk.below / "pyproject.toml")
+
+    assert 3 == number(capfd)
+    desk.write("[tool.turnctl.ps]\nnumber = 2\n")
+    assert 2 == number(capfd)
+
+
+def test_pyproject_hides_turnctl_toml(desk: Desk, capfd: Capture) -> None:
+    """turnctl.toml counts where no pyproject.toml speaks of turnctl; else it is passed over, and -v says so."""
+    own = desk.write("[ps]\nnumber = 2\n", desk.below / "turnctl.toml")
+
+    assert 2 == number(capfd)
+    used = desk.write("[tool.turnctl.ps]\nnumber = 3\n")
+    assert 3 == number(capfd)
+    assert f"turnctl: settings: {own} was not read: {used} is used\n" in ask(capfd, "ps", "-v").err
+
+
+def test_named_file_is_the_only_one(desk: Desk, capfd: Capture, monkeypatch: Patch) -> None:
+    """--config reads that file alone, --no-config none; a flag is stronger than TURNCTL_CONFIG, TURNCTL_NO_CONFIG."""
+    desk.write("[tool.turnctl.ps]\nnumber = 3\n")
+    named = str(desk.write("[ps]\nnumber = 2\n", desk.home / "mine.toml"))
+    other = str(desk.write("[tool.turnctl.ps]\nnumber = 1\n", desk.home / "other" / "pyproject.toml"))
+
+    assert [2, 6] == [number(capfd, "--config", named), number(capfd, "--no-config")]
+    assert 1 == number(capfd, f"--config={other}")
+    monkeypatch.setenv("TURNCTL_CONFIG", named)
+    assert [2, 1, 6] == [number(capfd), number(capfd, "--config", other), number(capfd, "--no-config")]
+    monkeypatch.setenv("TURNCTL_NO_CONFIG", "1")
+    assert [6, 2] == [number(capfd), number(capfd, "--config", named)]
+    assert 6 == number(capfd, "--config", os.devnull)
+
+
+def test_both_ways_to_name_are_refused(desk: Desk, capfd: Capture) -> None:
+    """--config and --no-config cannot both be meant."""
+    status, _, err = ask(capfd, "ps", "--config", "x", "--no-config")
+
+    assert (2, "turnctl: error: --config and --no-config cannot both be given\n") == (status, err[:62])
+
+
+def test_relative_xdg_is_ignored(desk: Desk, capfd: Capture, monkeypatch: Patch) -> None:
+    """XDG_CONFIG_HOME counts where it is absolute, as its specification says."""
+    desk.write("[ps]\nnumber = 4\n", desk.user)
+    desk.write("[ps]\nnumber = 2\n", desk.below / "xdg" / "turnctl" / "config.toml")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "xdg")
+
+    assert 4 == number(capfd)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(desk.below / "xdg"))
+    assert 2 == number(capfd)
+
+
+def test_paths_in_a_file_are_seen_from_it(desk: Desk, capfd: Capture, shelf: Path) -> None:
+    """A relative one from the folder of the file; ~ is the home directory."""
+    desk.write('state-dir = "../there"\n', desk.user)
+    os.symlink(shelf, desk.user.parent.parent / "there")
+    del os.environ["TURNCTL_STATE_DIR"]  # put back by the fixture's monkeypatch
+
+    assert 6 == number(capfd)
+    desk.write('state-dir = "~/.config/there"\n', desk.user)
+    assert 6 == number(capfd)
+
+
+def test_keep_is_what_prune_takes(desk: Desk, capfd: Capture, monkeypatch: Patch) -> None:
+    """The setting keep says what ``ledger prune`` takes where it is not said; without any it is asked for."""
+    without = ask(capfd, "ledger", "prune", "--dry-run")
+    desk.write('keep = "10s"\n', desk.user)
+    by_file = ask(capfd, "ledger", "prune", "--dry-run")
+    monkeypatch.setenv("TURNCTL_KEEP", "30d")
+    by_variable = ask(capfd, "ledger", "prune", "--dry-run")
+
+    assert 2 == without.status
+    assert 'turnctl: error: say how old: --older-than 30d; or keep = "30d"' in without.err
+    assert (0, 0) == (by_file.status, by_variable.status)
+    assert ask(capfd, "ledger", "prune", "--dry-run", "--older-than", "10s").out == by_file.out != by_variable.out
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said", "hint"),
+    [
+        ("]\ncolour = 'never'\n", 2, "] colour: there is no such setting", "mean color?"),
+        ("]\ntime_format = 1\n", 2, "] time_format: there is no such setting", "mean time-format?"),
+        (".pss]\n", 1, "] pss: there is no such command", "did you mean ps?"),
+        (".ps]\n\nnumbr = 3\n", 3, ".ps] numbr: there is no such setting", "mean number?"),
+        ("]\nps.numbr = 3\n", 2, ".ps] numbr: there is no such setting", "mean number?"),
+        ("]\nps = 3\n", 2, "] ps: there is no such setting", ""),
+        (".ps]\nnumber = '3'\n", 2, ".ps] number is '3', but has to be a whole number", "number = 1"),
+        (".ps]\nno-trunc = 1\n", 2, ".ps] no-trunc is 1, but has to be true or false", "= true"),
+        ("]\ncolor = true\n", 2, "] color is true, but has to be a text", 'color = "auto"'),
+        ("]\nverbose = 7\n", 2, "] verbose is 7, but has to be a number from 0 to 2", ""),
+        ("]\nstate-dir = ''\n", 2, "] state-dir is nothing that a project may set", "STATE_DIR"),
+        (".ps]\nall = true\n", 2, ".ps] all is nothing that a project may set", "config.toml, "),
+        (".ps]\nsession = 1\n", 2, ".ps] session belongs to one call, and no file", "PS_SESSION"),
+    ],
+)  # fmt: skip
+def test_wrong_setting_is_told(desk: Desk, capfd: Capture, text: str, line: int, said: str, hint: str) -> None:
+    """An error with the file, the line and the key, and with what would be right; nothing is done."""
+    file = desk.write(f"[tool.turnctl{text}")
+    status, out, err = ask(capfd, "ps")
+
+    assert (2, "") == (status, out)
+    assert err.startswith(f"turnctl: error: {file}, line {line}: [tool.turnctl{said}"), err
+    assert hint in err.partition("turnctl: hint: ")[2]
+
+
+def test_what_is_no_table_is_told(desk: Desk, capfd: Capture) -> None:
+    """tool.turnctl has to be a table."""
+    file = desk.write("[tool]\nturnctl = 3\n")
+
+    assert f"turnctl: error: {file}: tool.turnctl is no table\n" in ask(capfd, "ps").err
+
+
+def test_bad_value_is_told_as_of_a_flag(desk: Desk, capfd: Capture) -> None:
+    """A value that a flag could not have is refused in the same words, with where it stands."""
+    file = desk.write("[tool.turnctl.ps]\nnumber = 0\n")
+    said = "turnctl: error: --number: 0 is not in the range x>=1."
+
+    assert f"{said} (it comes from {file}, line 2: [tool.turnctl.ps] number)\n" in ask(capfd, "ps").err
+
+
+@pytest.mark.parametrize("value", ["10", '"10"'])
+def test_durations_in_a_file_need_a_unit(desk: Desk, capfd: Capture, value: str) -> None:
+    """A bare number is refused as on the command line, with the one that may have been meant."""
+    file = desk.write(f"[tool.turnctl.run]\ngrace = {value}\n")
+    status, _, err = ask(capfd, "run", "--no-record", "true")
+
+    assert 2 == status
+    assert "it has no unit; write it like 10s" in err
+    assert f"(it comes from {file}, line 2: [tool.turnctl.run] grace)" in err
+
+
+def test_settings_of_other_commands_hold_nobody_up(desk: Desk, capfd: Capture) -> None:
+    """What is wrong in the table of one command is no matter for another."""
+    desk.write('[tool.turnctl.run]\ngrace = "x"\nshiny = true\n')
+
+    assert 0 == ask(capfd, "ps").status
+    assert 2 == ask(capfd, "run", "true").status
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"[tool.turnctl]\ncolor = never\n", "is no TOML: invalid value (at line 2, column 9)"),
+        (b"[tool.turnctl]\ncolor = '\xff'\n", "is no TOML: it is not UTF-8"),
+        (b"[tool.turnctl]\nx = " + b"[" * 9000 + b"\n", "is no TOML: it is nested too deep"),
+        (b"[tool.turnctl]\n" + b"#" * 1024 * 1024, "is longer than 1 MiB"),
+    ],
+    ids=["value", "bytes", "deep", "long"],
+)
+def test_file_that_is_no_toml_is_told(desk: Desk, capfd: Capture, data: bytes, said: str) -> None:
+    """With 2, and with the way around it."""
+    file = desk.write("")
+    file.write_bytes(data)
+    status, _, err = ask(capfd, "ps")
+
+    assert (2, f"turnctl: error: {file} {said}\n") == (status, err.splitlines(keepends=True)[0])
+    assert "--no-config" in err
+    assert 0 == ask(capfd, "--no-config", "ps").status
+
+
+def test_help_needs_no_settings(desk: Desk, capfd: Capture) -> None:
+    """The help of a command comes whatever is in the files, and shows what is so without them."""
+    desk.write("[tool.turnctl.run]\ngrace = 10\n")
+
+    assert "[default: 5s]" in ask(capfd, "run", "--help").out
+    desk.write("[tool.turnctl.run]\ngrace = '10s'\n")
+    assert "[default: 5s]" in ask(capfd, "run", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("state-dir", '"/tmp"'),
+        ("quiet", "2"),
+        ("keep", '"1s"'),
+    ],
+)
+def test_project_sets_nothing_that_protects(desk: Desk, capfd: Capture, key: str, value: str) -> None:
+    """Where things are kept, how long, and whether warnings are shown is not for a repository to say."""
+    desk.write(f"[tool.turnctl]\n{key} = {value}\n")
+
+    assert 2 == ask(capfd, "ps").status
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("env", '["LD_PRELOAD=./evil.so"]'),
+        ("unset-env", '["PATH"]'),
+        ("chdir", '"elsewhere"'),
+        ("summary", '"~/.bashrc"'),
+        ("record", '"no"'),
+        ("no-record", "true"),
+        ("log", "false"),
+        ("log-max", '"4B"'),
+        ("containment", '"group"'),
+        ("limit", "[]"),
+        ("shield", "false"),
+        ("no-core-dumps", "false"),
+        ("umask", '"000"'),
+        ("dry-run", "true"),
+        ("session", '"mail"'),
+    ],
+)
+def test_project_cannot_change_what_a_run_is(desk: Desk, capfd: Capture, key: str, value: str) -> None:
+    """A hostile repository has nothing run, written or left out: the key is refused, and nothing is run."""
+    file = desk.write(f"[tool.turnctl.run]\n{key} = {value}\n")
+    status, out, err = ask(capfd, "run", "echo", "ran")
+
+    assert (2, "") == (status, out)
+    assert f"{file}, line 2: [tool.turnctl.run] {key} " in err
+
+
+@pytest.mark.parametrize(("path", "key"), [(("reconcile",), "probe"), (("stop",), "all"), (("stop",), "yes")])
+def test_no_file_sets_what_belongs_to_a_call(desk: Desk, capfd: Capture, path: tuple[str, ...], key: str) -> None:
+    """Whom a command is about, and which code it loads, is said in each call."""
+    desk.write(f"[{'.'.join(path)}]\n{key} = true\n", desk.user)
+    status, _, err = ask(capfd, *path)
+
+    assert 2 == status
+    assert f"{key} belongs to one call, and no file sets it" in err
+
+
+def test_every_scope_is_of_an_option() -> None:
+    """The table of what files may set names nothing that is no option."""
+    from turnctl.cli.common import key_of, path_of
+    from turnctl.cli.settings import scopes
+
+    there = {path_of(one): {key_of(param) for param in one.params} for one in every()}
+    named = [(path, key) for table in (scopes._PROJECT, scopes._USER) for path in table for key in table[path].split()]
+
+    assert [] == [(path, key) for path, key in named if key not in there[path]]
+    assert len(named) == len(set(named))
+
+
+# -- whose file it is ---------------------------------------------------------------------------------------------
+
+
+def test_user_file_that_others_can_write_is_refused(desk: Desk, capfd: Capture) -> None:
+    """It may set everything, so nobody else may have written it: an error, with the chmod that mends it."""
+    file = desk.write("[ps]\nnumber = 3\n", desk.user)
+    file.chmod(0o664)
+    status, _, err = ask(capfd, "ps")
+
+    assert 2 == status
+    assert f"turnctl: error: {file} can be written by others (0664), and is not believed\n" in err
+    assert f"turnctl: hint: chmod go-w {file}\n" in err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else")
+@pytest.mark.parametrize("named", [False, True])
+def test_user_file_of_somebody_else_is_refused(desk: Desk, capfd: Capture, named: bool) -> None:
+    """Also where --config names it."""
+    file = desk.write("[ps]\nnumber = 3\n", desk.user)
+    os.chown(file, 12345, 12345)
+    status, _, err = ask(capfd, "ps", *(["--config", str(file)] if named else []))
+
+    assert 2 == status
+    assert f"{file} belongs to user 12345, not to 0, and is not believed\n" in err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else")
+def test_project_file_of_somebody_else_is_passed_over(desk: Desk, capfd: Capture) -> None:
+    """In a folder for all anybody can have put it there: a warning, and the next one upwards is looked for."""
+    file = desk.write("[tool.turnctl.ps]\nnumber = 2\n", desk.below / "pyproject.toml")
+    os.chown(file, 12345, 12345)
+    desk.write("[tool.turnctl.ps]\nnumber = 3\n")
+    told = ask(capfd, "ps", "-aq")
+
+    assert 3 == len(told.out.splitlines())
+    assert f"turnctl: warning: {file} was not read: it belongs to user 12345, not to 0\n" == told.err
+    assert "" == ask(capfd, "ps", "-aqq").err
+
+
+def test_modes_of_a_project_file_are_no_matter(desk: Desk, capfd: Capture) -> None:
+    """Whoever can write it can write the rest of the repository, and it may set nothing that matters."""
+    desk.write("[tool.turnctl.ps]\nnumber = 3\n").chmod(0o666)
+
+    assert 3 == number(capfd)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_what_is_no_file_is_no_project_file(desk: Desk, capfd: Capture, kind: str) -> None:
+    """A folder or a pipe of that name holds nobody up."""
+    path = desk.project / "pyproject.toml"
+    os.mkfifo(path) if kind == "pipe" else path.mkdir()
+
+    assert 6 == number(capfd)
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "hint"),
+    [
+        ("gone.toml", "cannot be read: No such file or directory", "name a file that is there"),
+        (".", "is no file", "name a file"),
+    ],
+)
+def test_named_file_that_cannot_be_read_is_told(
+    desk: Desk, capfd: Capture, monkeypatch: Patch, name: str, said: str, hint: str
+) -> None:
+    """As an option and as a variable."""
+    by_option = ask(capfd, "ps", "--config", name)
+    monkeypatch.setenv("TURNCTL_CONFIG", name)
+
+    assert 2 == by_option.status
+    assert f"turnctl: error: {name} {said}\nturnctl: hint: {hint}, or " in by_option.err
+    assert by_option == ask(capfd, "ps")
+
+
+def test_removed_folder_has_no_project(desk: Desk, capfd: Capture) -> None:
+    """Where the current folder is gone the user's file counts."""
+    desk.write("[ps]\nnumber = 4\n", desk.user)
+    desk.below.rmdir()
+
+    assert 4 == number(capfd)
+
+
+def test_used_settings_are_said(desk: Desk, capfd: Capture) -> None:
+    """-v names the files, and each setting that came from one."""
+    file = desk.write("[tool.turnctl.ps]\nnumber = 3\n")
+    err = ask(capfd, "ps", "-v").err
+
+    assert f"turnctl: settings: {file}\n" in err
+    assert (
+        f"turnctl: settings: number comes from {file}, line 1: [tool.turnctl.ps] number\n".replace("line 1", "line 2")
+        in err
+    )
+    assert "number comes from" not in ask(capfd, "ps", "-v", "-n", "1").err
+
+
+def test_usage_error_is_of_click() -> None:
+    """What is wrong with a setting is told as wrong use."""
+    from turnctl.cli.settings.problem import SettingsProblem
+
+    assert issubclass(SettingsProblem, click.UsageError)
+    assert Ended(2, "", "") == Ended(SettingsProblem("a", "b").exit_code, "", "")
