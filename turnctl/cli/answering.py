@@ -15,7 +15,8 @@ import click
 from turnctl.cli.codes import Code
 from turnctl.cli.command import Command
 from turnctl.cli.common import option, quiet_option, state_dir_option
-from turnctl.cli.problems import Problem, of_store
+from turnctl.cli.faults import tell_of_fault
+from turnctl.cli.problems import Problem, of_fault, of_store, of_system
 from turnctl.cli.status import Ending
 from turnctl.cli.stdout import put_document
 from turnctl.cli.talk import complain
@@ -45,15 +46,27 @@ class Answering(Command):
             return self._tell(ctx, of_store(error))
         except Problem as problem:
             return self._tell(ctx, problem)
+        except OSError as error:
+            return self._tell(ctx, of_system(error))
+        except (click.ClickException, click.exceptions.Exit):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, a program gets its document
+            self._document(ctx, of_fault(error))
+            tell_of_fault(error)
+            return Ending(Code.BUG)
 
     def _tell(self, ctx: click.Context, problem: Problem) -> Ending:
+        self._document(ctx, problem)
+        complain(problem.message, problem.hint)
+        return Ending(problem.status)
+
+    def _document(self, ctx: click.Context, problem: Problem) -> None:
+        """Where JSON was asked for."""
         if (ctx.params.get("as_json") or ctx.params.get("as_lines")) and problem.word != "stdout_lost":
             try:
                 put_document(problem.as_dict())
             except (Problem, BrokenPipeError):
                 pass  # it stands on stderr
-        complain(problem.message, problem.hint)
-        return Ending(problem.status)
 
 
 def answering(*, lines: bool = False) -> Callable[[F], F]:

@@ -10,7 +10,8 @@ import click
 
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
-from turnctl.cli.names import LEAST
+from turnctl.cli.interrupts import telling_when_interrupted
+from turnctl.cli.names import LEAST, check
 from turnctl.cli.problems import Problem
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.talk import complain, say
@@ -82,7 +83,8 @@ def bundle(
 
     if output != "-" and os.path.lexists(output):
         raise _there(output)
-    with closing(open_sqlite(default_path(state_dir))) as store:
+    left = ("nothing was written, and the ledger is as it was", "run it again")
+    with telling_when_interrupted(lambda: left), closing(open_sqlite(default_path(state_dir))) as store:
         inc = _found(store, turn, state_dir)
         data = bundle_of(store, inc, payloads=not no_payloads, scope="self" if is_alone else "subtree")
     if isinstance(data, Refusal):
@@ -116,7 +118,8 @@ def _there(output: str) -> Problem:
 
 def _found(store: Store, name: str, state_dir: str | None) -> str:
     """The one incarnation that ``name`` means."""
-    if name.startswith(("@", "session:")) or not name.isprintable():
+    check(name)
+    if name.startswith(("@", "session:")):
         from turnctl.cli.opened import found_turn
 
         return found_turn(state_dir, name).inc

@@ -164,7 +164,6 @@ def _heed_verbose(ctx: click.Context, _param: click.Parameter, value: int) -> in
 _MAKERS: dict[str, Callable[..., Option]] = {
     "state_dir": _made(
         "--state-dir",
-        type=click.Path(file_okay=False),
         metavar="DIR",
         help="Where turnctl keeps what it remembers.",
     ),

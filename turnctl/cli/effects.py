@@ -9,7 +9,7 @@ import click
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.colour import Colour, is_coloured, paint_state
-from turnctl.cli.names import LEAST, find
+from turnctl.cli.names import EFFECTS_HINT, LEAST, check, find
 from turnctl.cli.opened import no_turns, opened
 from turnctl.cli.problems import Problem
 from turnctl.cli.showing import colour_option, format_of, precise, time_option
@@ -135,12 +135,16 @@ def _listed(there: Glances, turn: str | None, is_all: bool) -> list[EffectGlance
 
 def one_effect(there: Glances, name: str) -> EffectGlance:
     """The effect whose id is, or begins with, ``name``."""
-    found = list(look(there, start=name)) if len(name) >= LEAST else []
+    check(name, is_effect=True)
+    if len(name) < LEAST:
+        text = f"{name!r} is too short: the beginning of an id needs {LEAST} letters"
+        raise Problem("bad_name", text, EFFECTS_HINT, Code.USAGE)
+    found = list(look(there, start=name))
     exact = [one for one in found if one.effect_id == name]
     if len(exact or found) != 1:
         if not found:
             text = f"there is no effect {name}"
-            raise Problem("no_such_effect", text, "turnctl effects -a lists those that are on record", Code.NO_SUCH)
+            raise Problem("no_such_effect", text, EFFECTS_HINT, Code.NO_SUCH)
         listed = ", ".join(one.effect_id for one in found[:5])
         raise Problem("ambiguous", f"{name} fits several effects: {listed}", "give more of its letters", Code.NO_SUCH)
     return (exact or found)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from turnctl.cli.problems import of_fault
 from turnctl.cli.talk import say
 
 __all__ = ["tell_of_fault"]
@@ -16,5 +17,5 @@ def tell_of_fault(error: Exception) -> None:
         import traceback
 
         say("".join(traceback.format_exception(error)))
-    say(f"internal error: {type(error).__name__}: {' '.join(str(error).split())}")
-    say("hint: this is a fault of turnctl; TURNCTL_DEBUG=1 shows where it arose")
+    problem = of_fault(error)
+    say(f"{problem.message}\nhint: {problem.hint}")

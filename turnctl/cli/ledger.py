@@ -10,6 +10,7 @@ from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.command import Command, Forwarding
 from turnctl.cli.common import option
+from turnctl.cli.interrupts import telling_when_interrupted
 from turnctl.cli.options import Duration, Folder
 from turnctl.cli.problems import Problem
 from turnctl.cli.stdout import put, put_document
@@ -76,7 +77,8 @@ def verify(path: str | None, as_json: bool, state_dir: str | None, quiet: int) -
 
     where = str(default_path(state_dir) if path is None else path)
     try:
-        found = read_all(where)
+        with telling_when_interrupted(lambda: ("nothing was changed, and no verdict was reached", "run it again")):
+            found = read_all(where)
     except StoreDamaged as error:
         found = Verified(0, 0, (str(error),))
     return _told({"schema": "turnctl.verified/1", "path": where, **_plain(found)}, found, as_json, quiet)
@@ -123,9 +125,15 @@ def _told(document: dict[str, Any], found: Verified, as_json: bool, quiet: int) 
 @answering()
 def backup(file: str, as_json: bool, state_dir: str | None, quiet: int) -> Code:
     from turnctl.ledger.copying import backup as copy
+    from turnctl.ledger.copying import clear_unfinished
+
+    def left() -> tuple[str, str]:
+        clear_unfinished()
+        return f"the ledger is as it was, and {file} is there only if it is whole", "run it again"
 
     try:
-        made = copy(default_path(state_dir), file)
+        with telling_when_interrupted(left):
+            made = copy(default_path(state_dir), file)
     except BadArgument as error:
         raise Problem("file_exists", *_halves(error), Code.USAGE) from error
     document = {"schema": "turnctl.backup/1", "path": made.path, "size": made.size, **_plain(made.verified)}
@@ -186,7 +194,8 @@ def prune(
     from turnctl.ledger.opening import open_sqlite
     from turnctl.ledger.purging import purge
 
-    with closing(open_sqlite(default_path(state_dir))) as store:
+    left = ("what was taken away is gone as a whole, and the rest is as it was", "turnctl ledger prune again goes on")
+    with telling_when_interrupted(lambda: left), closing(open_sqlite(default_path(state_dir))) as store:
         found = purge(
             store,
             older_than_s=parse_duration(older_than, zero=True) or 0.0,

@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from click import UsageError
-
     from turnctl.cli.status import Ending
 
-__all__ = ["main"]
+__all__ = ["die_of", "main"]
 
 # nothing else is loaded up here: until ``main`` runs, Ctrl-C would show where it struck
 
@@ -40,7 +38,9 @@ def _ending_of(args: list[str]) -> Ending:
         with redirect_stdout(said):
             result: Any = cli.main(args, prog_name="turnctl", standalone_mode=False)
     except click.UsageError as error:
-        _tell_of_misuse(error)
+        from turnctl.cli.misuse import tell_of_misuse
+
+        tell_of_misuse(error, args)
         return Ending(ExitStatus.USAGE)
     except click.ClickException as error:
         from turnctl.cli.talk import complain
@@ -88,47 +88,13 @@ def _lost(why: str | None) -> Ending:
     return Ending(ExitStatus.FAILED)
 
 
-def _tell_of_misuse(error: UsageError) -> None:
-    import click
-
-    from turnctl.cli.talk import complain
-
-    message = error.format_message()
-    if isinstance(error, click.NoSuchOption):
-        from difflib import get_close_matches
-
-        possible = list(error.possibilities or ())
-        close = get_close_matches(error.option_name, possible, cutoff=0.8) or possible
-        near = f"; did you mean {' or '.join(sorted(close))}?" if close else ""
-        message = f"there is no option {error.option_name}{near}"
-    elif isinstance(error, click.BadParameter) and error.param is not None:
-        option = error.param.opts[-1]
-        message = error.message if error.message.startswith(option) else f"{option}: {error.message}"
-        source = None if error.ctx is None else error.ctx.get_parameter_source(error.param.name or "")
-        if source is click.core.ParameterSource.ENVIRONMENT:
-            from turnctl.cli.common import variables_of
-
-            name = next((one for one in variables_of(error.param) if os.environ.get(one)), "")
-            message += f" (it comes from the environment: {name})"
-        elif source is click.core.ParameterSource.DEFAULT_MAP and error.ctx is not None:
-            from turnctl.cli.settings.taking import taken_of
-
-            found = taken_of(error.ctx).settings.get(error.param.name or "")
-            message += "" if found is None else f" (it comes from {found.where})"
-    path = "turnctl" if error.ctx is None else error.ctx.command_path
-    hint = getattr(error, "hint", None) or f"{path} --help shows how it is used"
-    if message[1:2].islower():  # else it begins with a name
-        message = message[:1].lower() + message[1:]
-    complain(message.rstrip("."), hint)
-
-
 def _end_by(ending: Ending) -> NoReturn:
     if ending.signal is not None:
-        _die_of(ending.signal)
+        die_of(ending.signal)
     sys.exit(ending.status)
 
 
-def _die_of(signum: int) -> None:
+def die_of(signum: int) -> None:
     """Die of the signal, so that whoever waits for us sees it; returns only where the kernel does not let us."""
     for stream in (sys.stdout, sys.stderr):
         try:

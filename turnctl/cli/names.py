@@ -10,11 +10,14 @@ from turnctl.cli.problems import Problem
 if TYPE_CHECKING:
     from turnctl.ledger.glance import Glance, Glances
 
-__all__ = ["LEAST", "find"]
+__all__ = ["EFFECTS_HINT", "LEAST", "check", "find"]
 
 #: letters that the beginning of an id needs
 LEAST = 3
+#: and more than this is no name
+MOST = 1000
 _SHOWN = 5
+EFFECTS_HINT = "turnctl effects -a lists those that are on record"
 _HINT = "turnctl ps -a lists those that are on record"
 
 
@@ -25,12 +28,11 @@ def find(glances: Glances, name: str) -> Glance:
     beginning of one that fits no other, or the id of the incarnation that it worked on. Raises ``Problem`` where there
     is none, or several.
     """
+    check(name)
     if name.startswith("@"):
         return _newest(glances, name)
     if name.startswith("session:"):
         return _running_in(glances, name.removeprefix("session:"))
-    if not name or not name.isprintable():
-        raise Problem("bad_name", f"{name!r} is no name of a turn", _FORMS, Code.USAGE)
     found = glances.named(name, _SHOWN + 1) or glances.of_incarnation(name)[:1]
     if len(name) < LEAST and name not in (one.turn_id for one in found):
         text = f"{name!r} is too short: the beginning of an id needs {LEAST} letters"
@@ -48,6 +50,15 @@ _FORMS = "give an id or the beginning of one, @ for the newest, @2 for the one b
 
 def _several(found: list[Glance]) -> str:
     return ", ".join(one.turn_id for one in found[:_SHOWN]) + (" and more" if len(found) > _SHOWN else "")
+
+
+def check(name: str, *, is_effect: bool = False) -> None:
+    """Refuse what can be no name, so that it can be told in a line; but for sessions, whose names are a program's."""
+    what, hint = ("an effect", EFFECTS_HINT) if is_effect else ("a turn", _FORMS)
+    if len(name) > MOST:  # more than a line of stderr takes
+        raise Problem("bad_name", f"{name[:40] + '...'!r} is no name of {what}: it is too long", hint, Code.USAGE)
+    if not name or not (name.isprintable() or (name.startswith("session:") and not is_effect)):
+        raise Problem("bad_name", f"{name!r} is no name of {what}", hint, Code.USAGE)
 
 
 def _newest(glances: Glances, name: str) -> Glance:

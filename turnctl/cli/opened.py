@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from turnctl.cli.codes import Code
-from turnctl.cli.names import find
+from turnctl.cli.names import check, find
 from turnctl.cli.problems import Problem
 from turnctl.cli.talk import explain, warn
 from turnctl.errors import StoreMissing
@@ -37,7 +37,9 @@ def opened(state_dir: str | None) -> Glances | None:
 
 
 def no_turns(state_dir: str | None, name: str) -> Problem:
-    """Why there is no turn of that name where there is no ledger."""
+    """Why there is no turn of that name where there is no ledger. Raises ``Problem`` where it is no name at all."""
+    check(name)
+    name = repr(name) if not name.isprintable() else name
     message = f"there is no turn {name}: none is on record in {default_path(state_dir).parent}"
     hint = "turnctl run records what it runs; TURNCTL_STATE_DIR, or --state-dir, names another directory"
     return Problem("no_such_turn", message, hint, Code.NO_SUCH)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from turnctl.cli.codes import Code
 from turnctl.errors import StoreError
 
-__all__ = ["SCHEMA", "Problem", "of_store"]
+__all__ = ["SCHEMA", "Problem", "of_fault", "of_store", "of_system"]
 
 SCHEMA = "turnctl.error/1"
 
@@ -33,3 +33,17 @@ def of_store(error: StoreError) -> Problem:
         message, _, hint = text.rpartition(": ")
     name = type(error).__name__.removeprefix("Store").lower()
     return Problem(f"store_{name}", message or text, hint or "turnctl doctor shows more of it", Code.UNUSABLE)
+
+
+def of_system(error: OSError) -> Problem:
+    """For what the machine refuses: no descriptor, no room, a folder that is gone."""
+    where = f"{error.filename}: " if error.filename else ""
+    message = f"{where}{error.strerror or error}"
+    return Problem("system_refused", message, "turnctl doctor shows what this machine lacks", Code.UNUSABLE)
+
+
+def of_fault(error: Exception) -> Problem:
+    """For a fault of turnctl itself, as ``faults.tell_of_fault`` tells it."""
+    message = f"internal error: {type(error).__name__}: {' '.join(str(error).split())}"
+    hint = "this is a fault of turnctl; TURNCTL_DEBUG=1 shows where it arose"
+    return Problem("internal", message, hint, Code.BUG)

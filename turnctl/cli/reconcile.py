@@ -13,6 +13,7 @@ import click
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.effects import one_effect, plain
+from turnctl.cli.interrupts import telling_when_interrupted
 from turnctl.cli.names import find
 from turnctl.cli.opened import no_turns, opened
 from turnctl.cli.options import Duration
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 __all__ = ["reconcile"]
 
 SCHEMA = "turnctl.reconciled/1"
+_LEFT = (
+    "answers that were kept stay, and what nobody has told of is as unknown as before",
+    "turnctl reconcile again asks about the rest",
+)
 _MARKS = ("completed", "rejected", "provider_cancelled")
 _LONGEST_EVIDENCE = 1024 * 1024
 
@@ -98,15 +103,16 @@ def reconcile(
     before = _meant(state_dir, turns, names, is_by_hand=mark is not None or close)
     problems: dict[str, str] = {}
     is_late = False
-    if before and not dry_run:
-        if mark is not None:
-            problems = _mark(state_dir, before[0], mark, _evidence(evidence or ""), who)
-        elif close:
-            problems = _close(state_dir, before[0], reason or "", who)
-        else:
-            seconds = parse_duration(timeout, what="--timeout") or 0.0
-            problems, is_late = _ask(state_dir, before, asked, who, seconds)
-    after = {one.effect_id: one for one in _again(state_dir, before)}
+    with telling_when_interrupted(lambda: _LEFT):
+        if before and not dry_run:
+            if mark is not None:
+                problems = _mark(state_dir, before[0], mark, _evidence(evidence or ""), who)
+            elif close:
+                problems = _close(state_dir, before[0], reason or "", who)
+            else:
+                seconds = parse_duration(timeout, what="--timeout") or 0.0
+                problems, is_late = _ask(state_dir, before, asked, who, seconds)
+        after = {one.effect_id: one for one in _again(state_dir, before)}
     found = [(one, after.get(one.effect_id, one), problems.get(one.effect_id)) for one in before]
     if as_json:
         put_document({"schema": SCHEMA, "effects": [_plain(*one) for one in found]})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
 
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
+from turnctl.cli.interrupts import telling_when_interrupted
 from turnctl.cli.names import find
 from turnctl.cli.opened import no_turns, opened
 from turnctl.cli.options import Duration
@@ -104,8 +106,8 @@ def stop(
     from turnctl.cli.stopping import LOOK_S
     from turnctl.ledger.opening import open_sqlite
 
-    store = open_sqlite(default_path(state_dir), busy_s=LOOK_S)
-    try:
+    progress = _Progress()
+    with telling_when_interrupted(progress.told), closing(open_sqlite(default_path(state_dir), busy_s=LOOK_S)) as store:
         if dry_run:
             if as_json:
                 planned = [Stopped.planned(store, one, expect_rev) for one in found]
@@ -113,10 +115,15 @@ def stop(
             else:
                 put("".join(plan(store, one, expect_rev) for one in found))
             return Code.OK
-        asked = [
-            Stopped.asked(store, one, by=by or login(), reason=reason, kill=force, revision=expect_rev, quiet=quiet > 0)
-            for one in found
-        ]
+        who = by or login()
+        asked = []
+        for one in found:
+            progress.asking = one.turn_id
+            stopped = Stopped.asked(store, one, by=who, reason=reason, kill=force, revision=expect_rev, quiet=quiet > 0)
+            asked.append(stopped)
+            progress.asking = None
+            if stopped.refusal is None:
+                progress.accepted.append(one.turn_id)
         if not no_wait:
             within = parse_duration(wait, what="--wait") or 0.0
             grace_s = parse_duration(grace, what="--grace", zero=True) or 0.0
@@ -129,8 +136,28 @@ def stop(
         elif not quiet:
             put("".join(one.text() for one in asked) or "nothing runs\n")
         return code
-    finally:
-        store.close()
+
+
+class _Progress:
+    """How far it has come, for the one who interrupts it."""
+
+    def __init__(self) -> None:
+        self.asking: str | None = None
+        self.accepted: list[str] = []
+
+    def told(self) -> tuple[str, str]:
+        """What is so, and what to do."""
+        parts = []
+        if self.accepted:
+            parts.append(f"the stop of {_listed(self.accepted)} stays accepted, and is not waited for any more")
+        if self.asking is not None:
+            parts.append(f"whether the stop of {self.asking} was accepted is not known here")
+        hint = f"turnctl status {self.accepted[0] if self.accepted else self.asking or 'TURN'} says how it stands"
+        return "; ".join(parts) or "nothing was stopped", hint
+
+
+def _listed(ids: list[str]) -> str:
+    return ", ".join(ids[:8]) + (" and more" if len(ids) > 8 else "")
 
 
 def _meant(state_dir: str | None, turns: tuple[str, ...], session: str | None, is_all: bool) -> list[Glance]:
@@ -151,8 +178,12 @@ def _confirm(found: list[Glance]) -> None:
     """Ask a person, where there is one to ask; else it has to be said beforehand."""
     if not found:
         return
-    listed = ", ".join(one.turn_id for one in found[:8]) + (" and more" if len(found) > 8 else "")
+    listed = _listed([one.turn_id for one in found])
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()):
         raise click.UsageError(f"--all would stop {len(found)} turns ({listed}); say that you mean it: -y")
-    if not click.confirm(f"turnctl: stop {len(found)} turns ({listed})?", err=True):
+    try:
+        is_meant = click.confirm(f"turnctl: stop {len(found)} turns ({listed})?", err=True)
+    except click.Abort:  # the end of the input
+        is_meant = False
+    if not is_meant:
         raise Problem("not_confirmed", "nothing was stopped", "name the turns that are to be stopped", Code.NOT_SO)

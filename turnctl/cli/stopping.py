@@ -92,7 +92,8 @@ class Stopping:
             except StoreBusy as busy:
                 self._free(busy.holder)
                 if time.monotonic() >= until:
-                    raise
+                    waited = str(busy).replace(f"within {LOOK_S:g}s", f"within {BUSY_S:g}s")
+                    raise StoreBusy(waited, path=busy.path, holder=busy.holder) from busy
         return self.answer
 
     def _free(self, pid: int | None) -> None:

@@ -21,7 +21,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["Connections", "connect"]
+__all__ = ["Connections", "breathe", "connect"]
 
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-_.~")
 
@@ -51,6 +51,15 @@ def connect(path: str, mode: str, busy_s: float) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def breathe(connection: sqlite3.Connection) -> None:
+    """Let Python run its signal handlers while SQLite works long on one statement."""
+    connection.set_progress_handler(_go_on, 100_000)
+
+
+def _go_on() -> int:
+    return 0
 
 
 class Connections:

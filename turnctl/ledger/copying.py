@@ -15,13 +15,16 @@ from os import PathLike
 from typing import NamedTuple
 
 from turnctl.errors import BadArgument
-from turnctl.ledger.connections import connect
+from turnctl.ledger.connections import breathe, connect
 from turnctl.ledger.opening import identify
 from turnctl.ledger.refusals import FAULTS, system_told, told
 from turnctl.ledger.sqlite import BUSY_S
 from turnctl.ledger.verify import Verified, verify
 
-__all__ = ["Copied", "backup"]
+__all__ = ["Copied", "backup", "clear_unfinished"]
+
+#: folders of copies that are being made
+_unfinished: set[str] = set()
 
 
 class Copied(NamedTuple):
@@ -44,6 +47,7 @@ def backup(path: str | PathLike[str], to: str | PathLike[str]) -> Copied:
         raise _there(to)
     with system_told(to, "copying to"):
         folder = tempfile.mkdtemp(prefix=f".{os.path.basename(to)}.", dir=os.path.dirname(to))  # mode 0700
+        _unfinished.add(folder)
         try:
             fresh = os.path.join(folder, "ledger")
             _copy(path, fresh)
@@ -53,7 +57,14 @@ def backup(path: str | PathLike[str], to: str | PathLike[str]) -> Copied:
             _flush(os.path.dirname(to))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+            _unfinished.discard(folder)
         return Copied(to, os.stat(to).st_size, found)
+
+
+def clear_unfinished() -> None:
+    """Take away copies that have not come to their end, for a process that ends now."""
+    for folder in list(_unfinished):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _there(to: str) -> BadArgument:
@@ -64,6 +75,7 @@ def _copy(path: str, fresh: str) -> None:
     os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
         with closing(connect(path, "ro", BUSY_S)) as connection:
+            breathe(connection)
             connection.execute("VACUUM INTO ?", (fresh,))
         with closing(connect(fresh, "rw", BUSY_S)) as made:
             made.execute("PRAGMA journal_mode=WAL")  # as that of a ledger is

@@ -21,7 +21,7 @@ from turnctl.errors import StoreForeign, StoreLost, StoreMissing, StoreTooNew
 from turnctl.ledger.connections import connect
 from turnctl.ledger.highwater import marks_of, missing_from, read_marks
 from turnctl.ledger.identity import Whoever, proof_of_death
-from turnctl.ledger.places import check_owner
+from turnctl.ledger.places import check_folder, check_owner
 from turnctl.ledger.refusals import FAULTS, system_told, told
 from turnctl.ledger.versions import APPLICATION_ID, VERSION
 from turnctl.records.states import state_word
@@ -36,6 +36,7 @@ __all__ = ["Glance", "Glances"]
 
 _BUSY_S = 2.0
 _LEAST = 512
+_MOST = 2**63 - 1  # as large as numbers of SQLite get
 
 
 class Glance(NamedTuple):
@@ -111,6 +112,7 @@ class Glances:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         path = os.path.realpath(os.fspath(path))
+        check_folder(path)
         if not os.path.lexists(path):
             if os.path.lexists(f"{path}.hwm") and not os.path.lexists(path):  # not one that was made in between
                 raise StoreLost(f"the ledger {path} is gone, and its mark is there; put the right file back", path=path)
@@ -199,6 +201,8 @@ class Glances:
 
     def newest(self, n: int) -> Glance | None:
         """The n-th newest turn, from 1."""
+        if n > _MOST:
+            return None
         found = list(self._found("1", [], 1, n - 1))
         return found[0] if found else None
 

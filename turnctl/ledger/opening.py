@@ -37,7 +37,7 @@ from turnctl.errors import (
 from turnctl.ledger import schema
 from turnctl.ledger.connections import connect
 from turnctl.ledger.highwater import HighWater, marks_of, missing_from, read_marks
-from turnctl.ledger.places import check_file_system, check_owner, made_folder
+from turnctl.ledger.places import check_file_system, check_folder, check_owner, made_folder
 from turnctl.ledger.refusals import FAULTS, SALVAGE, system_told, told
 from turnctl.ledger.sqlite import BUSY_S, SqliteStore, twin_of
 from turnctl.ledger.users import Users
@@ -211,6 +211,7 @@ def identify(path: str | PathLike[str], *, reads: bool = False) -> tuple[str, Me
     ``reads`` is for who only reads it: the folder may be open to the eyes of others.
     """
     path = _resolved(path)
+    check_folder(path)
     _refuse_missing(path)
     check_file_system(path)
     check_owner(path, reads=reads)

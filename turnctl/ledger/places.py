@@ -8,7 +8,7 @@ import stat
 
 from turnctl.errors import StoreMissing, StoreUnsafe
 
-__all__ = ["FILES", "check_file_system", "check_owner", "file_system_of", "made_folder"]
+__all__ = ["FILES", "check_file_system", "check_folder", "check_owner", "file_system_of", "made_folder"]
 
 #: what lies beside a store: its log and index (SQLite's), how far it has come, the doorbell, the turnstile, its users
 FILES = ("", "-wal", "-shm", ".hwm", ".bell", ".room", ".lane", ".desk", ".users")
@@ -71,6 +71,29 @@ def check_file_system(path: str, mounts: str | None = None) -> None:
         raise StoreUnsafe(text, path=path)
 
 
+def check_folder(path: str) -> None:
+    """Refuse a store whose folder is something else, or cannot be entered: nobody can say there that it is missing.
+
+    A folder that is not there is none of that.
+    """
+    folder = os.path.dirname(path)
+    another = "name another place for the ledger: TURNCTL_STATE_DIR"
+    try:
+        found = os.stat(folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreUnsafe(
+            f"the folder {folder} cannot be looked at ({error.strerror}); {another}", path=path
+        ) from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise StoreUnsafe(f"{folder} is no folder; {another}", path=path)
+    if not os.access(folder, os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        if found.st_uid != os.geteuid():
+            _check(folder, found, "folder", 0o700)
+        raise StoreUnsafe(f"the folder {folder} cannot be entered; chmod 0700 {folder}", path=path)
+
+
 def check_owner(path: str, *, reads: bool = False) -> None:
     """Refuse a store that is another user's, or that others can reach: its folder, it, and what lies beside it.
 
@@ -117,6 +140,7 @@ def _check(name: str, found: os.stat_result, what: str, mode: int) -> None:
 def made_folder(path: str) -> None:
     """Make the folder for a store, for its owner alone; one that is there is left as it is."""
     folder = os.path.dirname(path)
+    check_folder(path)
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:

@@ -32,7 +32,9 @@ SALVAGE = (
 #: the least that SQLite takes for the index of a log, in bytes
 _INDEX = 32_768
 
-# SQLite's primary result codes, which are its ABI
+# SQLite's result codes, which are its ABI
+#: SQLITE_IOERR_SHMSIZE: the index could not be made so large, for want of room, by a quota or by a limit
+_NO_INDEX = 4874
 _PERM, _BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _CONSTRAINT, _NOTADB = (
     *(3, 5, 6, 8, 10, 11, 13, 14, 19, 26),
 )
@@ -44,13 +46,17 @@ def told(error: Exception, path: str, doing: str) -> StoreError:
     code, name = extended & 0xFF, getattr(error, "sqlite_errorname", type(error).__name__)
     said = f"{doing} {path} failed ({name}: {error})"
     if code in (_BUSY, _LOCKED):
-        return StoreBusy(f"{said}; another program holds it: try again, or end that one", path=path)
+        text = f"{doing} {path} was not possible in time: another program holds it ({name}); try again, or end that one"
+        return StoreBusy(text, path=path)
     if code == _NOTADB:
         return StoreForeign(
             f"{said}; this is no ledger of turnctl, and it was left as it is: name another file", path=path
         )
     if code == _CORRUPT or extended == 267 or isinstance(error, UnicodeError) or "decode" in str(error):
         return StoreDamaged(f"{said}; the file is damaged: {SALVAGE}", path=path)
+    if extended == _NO_INDEX:
+        text = f"{said}; free some space there, or raise the limit on the size of files (ulimit -f), and try again"
+        return StoreFull(text, path=path)
     if code == _FULL or (code == _IOERR and _is_full(path)):
         return StoreFull(f"{said}; free some space there and try again", path=path)
     if code in (_PERM, _READONLY, _CANTOPEN):

@@ -20,7 +20,7 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from turnctl.errors import StoreBusy, StoreError, StoreFull, StoreUnsafe
-from turnctl.ledger.connections import connect
+from turnctl.ledger.connections import breathe, connect
 from turnctl.ledger.highwater import Mark, marks_of, missing_from, read_marks
 from turnctl.ledger.opening import identify
 from turnctl.ledger.refusals import FAULTS, told
@@ -69,6 +69,7 @@ def verify(path: str | PathLike[str], *, most: int = _MOST) -> Verified:
     found = _marked(reader)
     try:
         with closing(connect(path, "ro", BUSY_S)) as connection:
+            breathe(connection)
             connection.execute("BEGIN")
             reader.connection = connection
             for one in reader.read():

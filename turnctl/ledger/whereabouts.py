@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from turnctl.errors import BadArgument, StoreMissing
+from turnctl.errors import BadArgument, StoreUnsafe
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,17 +26,26 @@ def default_file(given: str | os.PathLike[str] | None = None) -> str:
 def _state_dir(given: str | os.PathLike[str] | None) -> str:
     named = os.fspath(given) if given is not None else os.environ.get(STATE_DIR, "")
     if named:
-        return os.path.abspath(named)
+        return _whole(named)
     xdg = os.environ.get("XDG_STATE_HOME", "")
     # a relative one is to be ignored, says the specification
     base = xdg if os.path.isabs(xdg) else os.path.join(_home(), ".local", "state")
-    return os.path.join(base, "turnctl")
+    return _whole(os.path.join(base, "turnctl"))
+
+
+def _whole(path: str) -> str:
+    """``path`` from the root on: it would lead elsewhere from another folder."""
+    try:
+        return os.path.abspath(path)
+    except OSError:
+        text = f"the state directory {path!r} is relative, and the current folder has been removed; give its whole path"
+        raise StoreUnsafe(text) from None
 
 
 def _home() -> str:
     home = os.path.expanduser("~")
     if home == "~":
-        raise StoreMissing("this user has no home directory; name another place for the ledger: TURNCTL_STATE_DIR")
+        raise StoreUnsafe("this user has no home directory; name another place for the ledger: TURNCTL_STATE_DIR")
     return home
 
 

@@ -24,7 +24,12 @@ _LARGE = 512 * 1024 * 1024
 
 def looks(state_dir: str | None) -> Iterator[tuple[str, Look]]:
     """What there is to look at."""
-    path = default_path(state_dir)
+    try:
+        path = default_path(state_dir)
+    except StoreError as error:
+        told = of_store(error)
+        yield "state.directory", partial(Finding, "fail", told.message, told.hint)
+        return
     yield "state.directory", partial(_directory, path.parent)
     yield "state.mode", partial(_modes, path)
     yield "state.filesystem", partial(_file_system, path)
