@@ -278,10 +278,10 @@ def test_following_ends_with_a_lost_process(shelf: Path, capfd: Capture) -> None
     ],
 )
 def test_misuse_is_told(shelf: Path, capfd: Capture, args: list[str], message: str) -> None:
-    """Wrong use is 2, with what would be right, and no data."""
+    """Wrong use is 2, with what would be right, and no data but a document that says so where JSON was asked for."""
     status, out, err = ask(capfd, "logs", *args, RUNNING)
 
-    assert (2, "") == (status, out)
+    assert (2, "--json" in args) == (status, bool(out))
     assert err.startswith(f"turnctl: error: {message}")
 
 

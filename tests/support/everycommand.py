@@ -20,6 +20,7 @@ CALLS: dict[str, str] = {
     "ledger backup": "ledger backup {out}",
     "ledger prune": "ledger prune --older-than 1d",
     "ledger verify": "ledger verify",
+    "logs": "logs @",
     "ps": "ps",
     "reconcile": "reconcile @",
     "run": "run --record required true",
@@ -30,7 +31,7 @@ CALLS: dict[str, str] = {
 #: those that answer without one
 NEED_NO_STATE: dict[str, str] = {"adapters": "adapters"}
 #: those that take the name of a turn, which stands in place of the @ above
-OF_TURNS = ("bundle", "effects", "reconcile", "show", "status", "stop")
+OF_TURNS = ("bundle", "effects", "logs", "reconcile", "show", "status", "stop")
 #: those that open the ledger as one that is written, or read whole; the others have a glance at it
 READ_BY_OPENING = ("bundle", "ledger backup", "ledger prune", "ledger verify")
 #: those that do not fail where the state directory cannot be used: ``doctor`` finds that, ``run`` has a status for it
