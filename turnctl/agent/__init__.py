@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from turnctl.lazily import names_of
 
 if TYPE_CHECKING:
+    from turnctl.agent.closing import close_calls
     from turnctl.agent.history import History
     from turnctl.agent.messages import (
         Call,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     )
     from turnctl.agent.signal import CancelSignal
     from turnctl.agent.tools import Acts, Tool, tool
+    from turnctl.agent.validating import history_problems, validate_history
     from turnctl.agent.windows import is_window, kind_of
     from turnctl.errors import BadCall, BadHistory, WindowExceeded
 
@@ -47,9 +49,12 @@ __all__ = [
     "Tool",
     "Usage",
     "WindowExceeded",
+    "close_calls",
+    "history_problems",
     "is_window",
     "kind_of",
     "tool",
+    "validate_history",
 ]
 
 _HOMES = {
@@ -72,9 +77,12 @@ _HOMES = {
     "Tool": "turnctl.agent.tools",
     "Usage": "turnctl.agent.messages",
     "WindowExceeded": "turnctl.errors",
+    "close_calls": "turnctl.agent.closing",
+    "history_problems": "turnctl.agent.validating",
     "is_window": "turnctl.agent.windows",
     "kind_of": "turnctl.agent.windows",
     "tool": "turnctl.agent.tools",
+    "validate_history": "turnctl.agent.validating",
 }
 
 __getattr__, __dir__ = names_of(__name__, _HOMES, __all__)

@@ -110,9 +110,14 @@ def _salvaged(
     return found
 
 
-def closed(messages: Sequence[Message], *, open_as: ResultStatus = "cancelled_unknown") -> list[Message]:
+def closed(
+    messages: Sequence[Message],
+    *,
+    statuses: Mapping[str, ResultStatus] | None = None,
+    open_as: ResultStatus = "cancelled_unknown",
+) -> list[Message]:
     """What is fed of ``messages``, with each call closed (K4, K7); none of them is left out for being unanswered."""
-    return feed_of(_salvaged(messages, None, {}, (), open_as, is_first=False))
+    return feed_of(_salvaged(messages, None, statuses or {}, (), open_as, is_first=False))
 
 
 def discard(messages: Iterable[Message], mark: Mark | None = None) -> list[Message]:
