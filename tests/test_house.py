@@ -22,8 +22,8 @@ GROUND = frozenset({"errors", "points", "lazily", "records", "clock", "log"})
 SIGNAL = GROUND | {"tokens"}
 ABOVE_SIGNAL = SIGNAL | {"waiting", "signals"}
 WORK = ABOVE_SIGNAL | {"processes", "ledger"}
-TOLD = WORK | {"agent", "report"}
-FACES = TOLD | {"turns", "ambient", "compat", "installs", "_version"}
+TOLD = WORK | {"turns", "agent", "report"}
+FACES = TOLD | {"ambient", "compat", "installs", "_version"}
 ALL = FACES | {FACE}
 
 #: Which other rooms a room may import, also lazily. Dependencies point down only.
@@ -40,11 +40,11 @@ LOWER = {
     "signals": SIGNAL,
     "processes": ABOVE_SIGNAL,
     "ledger": ABOVE_SIGNAL | {"_version"},
-    "agent": WORK,
+    "turns": WORK,
+    "agent": WORK | {"turns"},
     "report": WORK | {"agent"},
-    "turns": TOLD,
-    "ambient": TOLD | {"turns"},
-    "compat": TOLD | {"turns"},
+    "ambient": TOLD,
+    "compat": TOLD,
     "installs": TOLD | {"integrations"},
     FACE: FACES,
     "integrations": ALL - {"installs"},

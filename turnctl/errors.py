@@ -15,6 +15,7 @@ __all__ = [
     "BadDuration",
     "BadHistory",
     "CancelledError",
+    "CircuitOpen",
     "ClientChanged",
     "CommandError",
     "ContainmentUnavailable",
@@ -292,3 +293,7 @@ class BadCall(TurnctlError, ValueError):
 
 class WindowExceeded(TurnctlError):
     """The messages do not fit into the model's window: the run whose messages these are is taken out of the feed."""
+
+
+class CircuitOpen(TurnctlError):
+    """The model has failed too often in a row and is left alone for a while: it was not asked."""

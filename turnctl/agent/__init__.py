@@ -8,7 +8,9 @@ from turnctl.lazily import names_of
 
 if TYPE_CHECKING:
     from turnctl.agent.closing import close_calls
+    from turnctl.agent.gates import Approval, Decision, Desk
     from turnctl.agent.history import History
+    from turnctl.agent.loop import AgentLoop
     from turnctl.agent.messages import (
         Call,
         CallDelta,
@@ -23,19 +25,32 @@ if TYPE_CHECKING:
         ThinkingDelta,
         Usage,
     )
+    from turnctl.agent.result import RunResult
+    from turnctl.agent.retrying import Breaker, Retry
     from turnctl.agent.signal import CancelSignal
+    from turnctl.agent.streaming import RunStream
     from turnctl.agent.tools import Acts, Tool, tool
     from turnctl.agent.validating import history_problems, validate_history
     from turnctl.agent.windows import is_window, kind_of
-    from turnctl.errors import BadCall, BadHistory, WindowExceeded
+    from turnctl.errors import BadCall, BadHistory, CircuitOpen, WindowExceeded
+    from turnctl.records.runs import CallRecord, Event, GateRecord, RunRecord, StepRecord
 
 __all__ = [
     "Acts",
+    "AgentLoop",
+    "Approval",
     "BadCall",
     "BadHistory",
+    "Breaker",
     "Call",
     "CallDelta",
+    "CallRecord",
     "CancelSignal",
+    "CircuitOpen",
+    "Decision",
+    "Desk",
+    "Event",
+    "GateRecord",
     "History",
     "Image",
     "Mark",
@@ -43,6 +58,11 @@ __all__ = [
     "Opaque",
     "Reply",
     "Result",
+    "Retry",
+    "RunRecord",
+    "RunResult",
+    "RunStream",
+    "StepRecord",
     "Text",
     "TextDelta",
     "ThinkingDelta",
@@ -59,11 +79,20 @@ __all__ = [
 
 _HOMES = {
     "Acts": "turnctl.agent.tools",
+    "AgentLoop": "turnctl.agent.loop",
+    "Approval": "turnctl.agent.gates",
     "BadCall": "turnctl.errors",
     "BadHistory": "turnctl.errors",
+    "Breaker": "turnctl.agent.retrying",
     "Call": "turnctl.agent.messages",
     "CallDelta": "turnctl.agent.messages",
+    "CallRecord": "turnctl.records.runs",
     "CancelSignal": "turnctl.agent.signal",
+    "CircuitOpen": "turnctl.errors",
+    "Decision": "turnctl.agent.gates",
+    "Desk": "turnctl.agent.gates",
+    "Event": "turnctl.records.runs",
+    "GateRecord": "turnctl.records.runs",
     "History": "turnctl.agent.history",
     "Image": "turnctl.agent.messages",
     "Mark": "turnctl.agent.messages",
@@ -71,6 +100,11 @@ _HOMES = {
     "Opaque": "turnctl.agent.messages",
     "Reply": "turnctl.agent.messages",
     "Result": "turnctl.agent.messages",
+    "Retry": "turnctl.agent.retrying",
+    "RunRecord": "turnctl.records.runs",
+    "RunResult": "turnctl.agent.result",
+    "RunStream": "turnctl.agent.streaming",
+    "StepRecord": "turnctl.records.runs",
     "Text": "turnctl.agent.messages",
     "TextDelta": "turnctl.agent.messages",
     "ThinkingDelta": "turnctl.agent.messages",

@@ -113,6 +113,7 @@ class Stream(Generic[T]):
         self._has_close = close is not None
         self._is_over = False
         self._is_closed = False  # by ``close``: an end that is no fault
+        self.is_given_up = False
         self._busy = False
         self._era = feed.era
         # what the short way of ``next`` reads
@@ -324,6 +325,13 @@ class Stream(Generic[T]):
             return
         release_all(self._feed.items)
         self._close(if_blocked=True)
+
+    def give_up(self, at: Callable[[], float]) -> None:
+        """Close it, and leave a source behind that has not come back at ``at()``, monotonic seconds."""
+        self._is_over = self._is_closed = self.is_given_up = True
+        self._items = ()
+        if not self._feed.is_elsewhere:
+            self._feed.end(at)
 
     def __enter__(self) -> Self:
         return self

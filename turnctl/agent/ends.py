@@ -1,0 +1,106 @@
+"""How a run is closed, when its outcome has been decided: history, record, observers, hooks; in this order.
+
+Invariants
+  N1  Each step is done, whatever came of the one before; what goes wrong is noted in the record.
+  N2  Nothing here waits longer than the grace for each hook, and a quarter of a second for each observer.
+
+Not a checkpoint: the outcome stands, and a stop that comes now is told so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from turnctl import clock
+from turnctl.agent.result import RunResult
+from turnctl.records.messages import Message
+from turnctl.records.runs import Event, RunRecord, StopReason
+from turnctl.waiting import abandoned
+from turnctl.waiting.aborting import unbound_context
+from turnctl.waiting.worker import Worker
+
+if TYPE_CHECKING:
+    from turnctl.agent.running import Run
+
+__all__ = ["close"]
+
+
+def close(run: Run, error: BaseException | None) -> RunResult:
+    """Close ``run``, which ended with ``error`` if with any; what it gives back."""
+    try:
+        _salvage(run)
+    except Exception as caught:  # noqa: BLE001 - N1
+        run.note(f"the history could not be made coherent: {type(caught).__name__}: {caught}")
+    outcome = run.turn.outcome
+    reason: StopReason = "completed" if outcome == "completed" else "failed" if outcome == "failed" else "cancelled"
+    record = _record(run, reason, error)
+    run.loop._keep(record)
+    run.tell(Event("run_ended", run.run_id, run.state.step, reason == "completed", record=record))
+    notes = [*run.telling.finish(), *(note for hooks in run.loop.hooks for note in _tell_end(run, hooks, record))]
+    if notes:
+        record = record.noted((*record.notes, *notes))
+        run.loop._keep(record)
+    return RunResult(run.turn, record, error if reason == "failed" else None, _last(run))
+
+
+def _salvage(run: Run) -> None:
+    if not run.started_at:
+        return  # struck before it came to its prompt
+    history, state = run.loop.history, run.state
+    if run.window_failed and run.turn.outcome == "failed":
+        history.discard(run.mark("discarded"))
+        return
+    places = range(len(state.calls))
+    results = [result for place in places if (result := state.result_of(place)) is not None]
+    statuses = {state.calls[place].id: state.status_of(place) for place in places}
+    history.salvage(mark=run.mark("closing"), statuses=statuses, results=results)
+
+
+def _record(run: Run, reason: StopReason, error: BaseException | None) -> RunRecord:
+    state, stop, last = run.state, run.turn.token.record, _last(run)
+    is_stopped = reason == "cancelled"
+    return RunRecord(
+        run_id=run.run_id,
+        session_id=state.session_id,
+        stop_reason=reason,
+        started_at=run.started_at or run.turn.started_at,
+        ended_at=clock.wall(),
+        input=run.prompt,
+        output="" if last is None else last.text,
+        steps=state.steps,
+        gates=state.gates,
+        usage=state.usage,
+        retries=state.retries,
+        cause=(stop.cause if stop is not None else "displaced") if is_stopped else None,
+        reason=stop.reason if stop is not None and is_stopped else None,
+        by=stop.by if stop is not None and is_stopped else None,
+        error=f"{type(error).__name__}: {error}" if error is not None and reason == "failed" else None,
+        partial=state.partial,
+        configuration=run.loop.configuration(),
+        notes=state.notes,
+    )
+
+
+def _last(run: Run) -> Message | None:
+    """The last whole reply of the run."""
+    replies = [one for one in run.loop.history.of_run if one.role == "assistant" and not one.is_partial]
+    return replies[-1] if replies else None
+
+
+def _tell_end(run: Run, hooks: object, record: RunRecord) -> list[str]:
+    """Have a hook hear of the end; it has the grace (N2). What is to be noted."""
+    fn = getattr(hooks, "on_run_end", None)
+    if fn is None:
+        return []
+    name = f"on_run_end of {type(hooks).__name__}"
+    worker = Worker(None, fn, (record,), {}, name=name, context=unbound_context())
+    try:
+        worker.start()
+    except RuntimeError as error:
+        return [f"{name} failed: {error}"]
+    if not worker.wait(run.turn.grace_s):
+        abandoned.add(worker)
+        return [f"{name} was left behind{worker.where()}: it did not come back within the grace"]
+    if worker.thread is not None:
+        worker.thread.join()
+    return [] if worker.error is None else [f"{name} failed: {type(worker.error).__name__}: {worker.error}"]

@@ -1,0 +1,214 @@
+"""``AgentLoop``: a model, its tools and a history, asked again and again until the model calls no more tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from turnctl.agent.history import History
+from turnctl.agent.messages import messages_of
+from turnctl.agent.retrying import Breaker, Retry
+from turnctl.agent.running import Run
+from turnctl.agent.signal import CancelSignal
+from turnctl.agent.streaming import RunStream
+from turnctl.agent.tools import Tool
+from turnctl.clock import parse_duration
+from turnctl.errors import BadArgument
+from turnctl.records.messages import Message
+from turnctl.records.runs import Event, RunRecord
+from turnctl.tokens.callables import check_plain
+from turnctl.tokens.ids import check_name, new_turn_id
+from turnctl.turns import Turn
+
+if TYPE_CHECKING:
+    from turnctl.agent.result import RunResult
+    from turnctl.ledger.face import Ledger
+    from turnctl.ledger.task import LedgerTask
+    from turnctl.records.stops import StopAnswer
+    from turnctl.waiting.asks import Source
+
+__all__ = ["AgentLoop"]
+
+Prompt = str | Message | Iterable[Any]
+
+
+class AgentLoop:
+    """A small synchronous agent loop that can be stopped anywhere; each ``run`` is a turn of its own.
+
+    ``model`` is a function of ``(messages, tools)`` that gives a reply, or an object with ``complete`` and perhaps
+    ``stream``, ``abort`` and ``probe``. ``tools`` are functions with type hints, or ``Tool``s. What is called here is
+    a plain blocking function: nothing of it has to know of turnctl to be stopped.
+
+    ``compactor`` makes a long history shorter; ``ask`` is asked before a call that needs approval, within
+    ``ask_timeout``, and without it such a call is denied; ``memory`` is asked before a request (``recall``), told of
+    results (``store``), of failures (``reflect``) and of the end (``consolidate``); ``hooks`` are called in the run
+    and may hold it up, ``observers`` hear of it on threads of their own. ``retry`` and ``breaker`` say what is done
+    when the model fails. A run is stopped when it takes more than ``max_steps`` or ``timeout``, or a step more than
+    ``step_timeout``.
+
+    A stop gives a plain function ``patience`` to come back, a tool that acts and its commands ``grace``. With
+    ``ledger`` each run is a task of ``tenant``, and effects of tools pass its gate.
+
+    One run at a time; the rest is thread-safe.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tools: Iterable[Tool | Callable[..., Any]] | Mapping[str, Callable[..., Any]] = (),
+        *,
+        history: History | Iterable[Any] | None = None,
+        compactor: Any = None,
+        ask: Source | Callable[[Any], object] | Literal["terminal"] | None = None,
+        ask_timeout: float | str | None = None,
+        retry: Retry | None = None,
+        breaker: Breaker | Any | None = None,
+        memory: Any = None,
+        hooks: Any = (),
+        observers: Iterable[Callable[[Event], object]] | Callable[[Event], object] = (),
+        ledger: Ledger | None = None,
+        tenant: str = "agent",
+        session_id: str | None = None,
+        streaming: bool = True,
+        parallel: int = 1,
+        max_steps: int = 50,
+        step_timeout: float | str | None = None,
+        timeout: float | str | None = None,
+        grace: float | str = "5s",
+        patience: float | str = "50ms",
+    ) -> None:
+        if not callable(model) and not hasattr(model, "complete"):
+            raise BadArgument(f"a model is a function of messages and tools, or has complete(), not {model!r}")
+        if not hasattr(model, "complete"):
+            check_plain("AgentLoop()", model)
+        for what, number in (("max_steps", max_steps), ("parallel", parallel)):
+            if type(number) is not int or number < 1:
+                raise BadArgument(f"{what} is a whole number of 1 or more, not {number!r}")
+        for what, name in (("session_id", session_id), ("tenant", tenant)):
+            if name is not None and not check_name(name):
+                raise BadArgument(f"{what} must be a non-empty str or None, not {name!r}")
+        self.model = model
+        self.tools = _tools_of(tools)
+        self.compactor = compactor
+        self.ask = ask
+        self.ask_timeout = parse_duration(ask_timeout, what="ask_timeout", none=True)
+        self.retry = retry if retry is not None else Retry()
+        self.breaker = breaker
+        self.memory = memory
+        self.hooks: tuple[Any, ...] = tuple(hooks) if isinstance(hooks, (list, tuple)) else (hooks,)
+        self.observers = (observers,) if callable(observers) else tuple(observers)
+        self.ledger = ledger
+        self.tenant = tenant
+        self.session_id = session_id or f"loop-{new_turn_id()}"
+        self.is_streaming = streaming and hasattr(model, "stream")
+        self.parallel = parallel
+        self.max_steps = max_steps
+        self.step_timeout_s = parse_duration(step_timeout, what="step_timeout", none=True)
+        self.timeout_s = parse_duration(timeout, what="timeout", none=True)
+        self.grace_s = parse_duration(grace, what="grace", zero=True) or 0.0
+        self.patience_s = parse_duration(patience, what="patience", zero=True) or 0.0
+        self._history = history if isinstance(history, History) else History(messages_of(history))
+        self._signal = CancelSignal(self.session_id)
+        self._runs: list[RunRecord] = []
+
+    # -- what it has --------------------------------------------------------------------------------------------------
+
+    @property
+    def cancel_signal(self) -> CancelSignal:
+        """The address of its stops: the run that is running, or the next one. The same for the life of the loop."""
+        return self._signal
+
+    @property
+    def history(self) -> History:
+        """What the model is fed, and the transcript of everything."""
+        return self._history
+
+    @property
+    def runs(self) -> tuple[RunRecord, ...]:
+        """The audit records of its runs, oldest first."""
+        return tuple(self._runs)
+
+    def configuration(self) -> dict[str, Any]:
+        """The settings that a record of a run keeps, as plain values."""
+        return {
+            "model": type(self.model).__name__
+            if hasattr(self.model, "complete")
+            else getattr(self.model, "__name__", ""),
+            "tools": sorted(self.tools),
+            "streaming": self.is_streaming,
+            "parallel": self.parallel,
+            "max_steps": self.max_steps,
+            "step_timeout_s": self.step_timeout_s,
+            "timeout_s": self.timeout_s,
+            "grace_s": self.grace_s,
+            "patience_s": self.patience_s,
+            "durable": self.ledger is not None,
+        }
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def run(self, message: Prompt, *, timeout: float | str | None = None, task: LedgerTask | None = None) -> RunResult:
+        """Run until the model calls no more tools, and say how it ended. Blocks for the run.
+
+        Never raises for a stop of this run, nor for what the model or a tool raised: those are in the result. A stop of
+        the turn around it ends the run, cause ``parent``, and is then raised here, when all is recorded: with a turn
+        around it this is a checkpoint of that turn, at its beginning and at its end. Raises ``SessionBusy``
+        while another run of this loop is running.
+        """
+        return self._made(message, timeout, task, None).go()
+
+    def stream(
+        self, message: Prompt, *, timeout: float | str | None = None, task: LedgerTask | None = None
+    ) -> RunStream:
+        """The same run, event by event, in step with whoever iterates: it goes on when the next one is asked for.
+
+        Leaving the loop early, closing it or forgetting it ends the run (cause ``closed``) and raises nothing. Use it
+        in ``with`` to have the run over at a place that you know; ``result`` then has the ``RunResult``.
+        """
+        return RunStream(lambda sink: self._made(message, timeout, task, sink))
+
+    def cancel(self, reason: str | None = None, *, by: str | None = None) -> StopAnswer:
+        """Stop the run that is running, or the next one; short for ``cancel_signal.cancel``."""
+        return self._signal.cancel(reason, by=by)
+
+    def needs_approval(self, tool: Tool, arguments: dict[str, Any]) -> bool:
+        """Whether somebody is to be asked before ``tool`` is called with these."""
+        return tool.needs_approval(arguments)
+
+    def _made(
+        self,
+        message: Prompt,
+        timeout: float | str | None,
+        task: LedgerTask | None,
+        sink: Callable[[Event], object] | None,
+    ) -> Run:
+        prompt = messages_of(message)
+        if not prompt:
+            raise BadArgument("a run begins with a message; give it text, a Message, or several")
+        limit = timeout if timeout is not None else self.timeout_s
+        run_id = new_turn_id()
+        if task is None and self.ledger is not None:
+            task = self.ledger.submit(self.tenant, run_id)
+        turn = Turn(self.session_id, turn_id=run_id, on_busy="refuse", timeout=limit, grace=self.grace_s, task=task)
+        return Run(self, prompt, turn, sink)
+
+    def _keep(self, record: RunRecord) -> None:
+        """Keep the record of a run; a later one of the same run takes its place."""
+        if self._runs and self._runs[-1].run_id == record.run_id:
+            self._runs[-1] = record
+        else:
+            self._runs.append(record)
+
+    def __repr__(self) -> str:
+        return f"<AgentLoop {self.session_id}: {len(self._runs)} runs, {len(self.tools)} tools>"
+
+
+def _tools_of(given: Any) -> dict[str, Tool]:
+    named = given.items() if isinstance(given, Mapping) else [(None, one) for one in given]
+    found: dict[str, Tool] = {}
+    for name, one in named:
+        made = one if isinstance(one, Tool) else Tool(one, name=name)
+        if made.name in found:
+            raise BadArgument(f"two tools are named {made.name!r}; give one of them another name")
+        found[made.name] = made
+    return found

@@ -1,0 +1,348 @@
+"""One run of a loop, from its prompt to its record: a turn in which the model is asked until it calls no more tools.
+
+Invariants
+  R1  The prompt is in the history before the first look for a stop, so that no stop loses it.
+  R2  All that is done in the run is done in its turn, raced with its stop. What is told after the outcome has been
+      decided (the end of the run) is bounded by the grace.
+  R3  The state is a frozen value, replaced under a lock by a function that cannot block; calls of a wave share it.
+  R4  However the run ends, in this order: its history is made coherent, its record is kept, observers and hooks hear
+      of the end, the signal is free for the next run. An error in one of these is noted, and the next one is done.
+
+May block: all of it. Checkpoints: ``go`` at its beginning and at its end, for the turn around it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from turnctl import clock, points
+from turnctl.agent.ends import close
+from turnctl.agent.exchange import Unsupported, ask_whole, ask_written, check_open
+from turnctl.agent.messages import messages_of
+from turnctl.agent.result import RunResult
+from turnctl.agent.telling import Telling
+from turnctl.agent.waves import carry_out
+from turnctl.agent.windows import is_window
+from turnctl.clock import format_duration
+from turnctl.records.messages import Mark, Message, Result
+from turnctl.records.replies import Reply, Usage
+from turnctl.records.runs import Event, RunState, StepRecord, StopReason
+from turnctl.tokens.current import current_token
+from turnctl.turns import Turn
+from turnctl.waiting.call import call
+
+if TYPE_CHECKING:
+    from turnctl.agent.loop import AgentLoop
+
+__all__ = ["Run"]
+
+
+class Run:
+    """One run. ``go`` makes it, once."""
+
+    def __init__(
+        self,
+        loop: AgentLoop,
+        prompt: Iterable[Message],
+        turn: Turn,
+        sink: Callable[[Event], object] | None = None,
+    ) -> None:
+        self.loop = loop
+        self.turn = turn
+        self.run_id = turn.turn_id
+        self.prompt = tuple(prompt)
+        self.state = RunState(self.run_id, loop.session_id)
+        self.telling = Telling(loop.observers, sink)
+        self._lock = threading.Lock()
+        self._step_at = self.started_at = 0.0
+        self._attempts = 0
+        self._step_is_open = False
+        self._has_begun = False
+        self.window_failed = False
+
+    # -- from beginning to end ----------------------------------------------------------------------------------------
+
+    def go(self) -> RunResult:
+        """Make the run; see ``AgentLoop.run``."""
+        outer = current_token()
+        if outer is not None:
+            outer.check()
+        error: Exception | None = None
+        passing: BaseException | None = None
+        try:
+            with self.turn:
+                self._has_begun = True
+                self.loop.cancel_signal._begin(self.turn)
+                self._work()
+        except Exception as caught:
+            if not self._has_begun:
+                raise  # a busy session, a shutdown, a turn around it that is over: nothing was changed
+            error = caught
+        except BaseException as caught:
+            if not self._has_begun:
+                raise
+            passing = caught
+        try:
+            result = close(self, error or passing)
+        finally:
+            self.loop.cancel_signal._end(self.turn)
+        if passing is not None:
+            raise passing
+        if outer is not None:
+            outer.check()
+        return result
+
+    def _work(self) -> None:
+        loop, turn = self.loop, self.turn
+        self.started_at = clock.wall()
+        loop.history.begin()
+        loop.history.add(*self.prompt)  # R1
+        points.reach("run.begun")
+        turn.check()
+        self.telling.start()
+        self.tell(Event("run_started", self.run_id))
+        probe = getattr(loop.model, "probe", None)
+        if probe is not None:
+            self.raced(probe)
+        self.hook("on_run_start", self.run_id)
+        while not turn.token.stopping:  # a soft stop lets the step in hand finish
+            if self.state.step >= loop.max_steps:
+                turn.cancel(f"it took {loop.max_steps} steps, which is the limit", cause="budget")
+                turn.check()
+            if self._step():
+                self._consolidate()
+                return
+
+    def _step(self) -> bool:
+        """One step; whether it was the last one."""
+        limit = self.loop.step_timeout_s
+        if limit is None:
+            return self._step_within()
+        is_last = False
+        with self.turn.child(timeout=limit) as token:
+            token.on_cancel(lambda: self._step_is_late(token.cause), inline=True)
+            is_last = self._step_within()
+        self.turn.check()
+        return is_last
+
+    def _step_is_late(self, cause: str | None) -> None:
+        if cause == "deadline":
+            took = format_duration(self.loop.step_timeout_s or 0.0)
+            self.turn.cancel(f"step {self.state.step} took longer than {took}", cause="deadline")
+
+    def _step_within(self) -> bool:
+        turn, history = self.turn, self.loop.history
+        self._step_at = clock.wall()
+        self._attempts = 0
+        self.change(lambda state: {"step": state.step + 1, "calls": (), "started": (), "answered": (), "records": ()})
+        number = self.state.step
+        turn.check()
+        self._step_is_open = True
+        self.tell(Event("step_started", self.run_id, number))
+        try:
+            self._compact()
+            self.hook("before_step", number)
+            reply = self._exchange()
+            usage = reply.usage or Usage()
+            history.add(reply.message)
+            self.change(lambda state: {"calls": reply.message.calls, "usage": state.usage + usage})
+            self.tell(Event("reply", self.run_id, number, message=reply.message, usage=reply.usage))
+            if reply.message.calls:
+                carry_out(self, reply.message.calls)
+                self._answer()
+            self._end_step("completed", usage)
+        except BaseException:
+            # what the step took is not known where it was cut
+            self._end_step("cancelled" if turn.token.stopping else "failed", Usage())
+            raise
+        self.hook("after_step", number)
+        return not reply.message.calls and reply.stop != "pause"
+
+    def _answer(self) -> None:
+        """All calls of the step have results: they go into the history, in the order of the calls."""
+        results = [self.state.result_of(place) for place in range(len(self.state.calls))]
+        self.loop.history.add(Message.tool(*(result for result in results if result is not None)))
+        self.change(lambda _: {"calls": (), "started": (), "answered": ()})
+
+    def _end_step(self, outcome: StopReason, usage: Usage) -> None:
+        if not self._step_is_open:
+            return
+        self._step_is_open = False
+        state = self.state
+        record = StepRecord(
+            state.step, self._step_at, clock.wall(), outcome, self._attempts, usage, state.all_records()
+        )
+        self.change(lambda state: {"steps": (*state.steps, record)})
+        self.tell(Event("step_ended", self.run_id, state.step, outcome == "completed", usage=usage))
+
+    # -- the model ----------------------------------------------------------------------------------------------------
+
+    def _exchange(self) -> Reply:
+        """A reply of the model, after as many attempts as it takes. A checkpoint before each."""
+        loop, turn = self.loop, self.turn
+        has_compacted = False
+        attempt = 0
+        while True:
+            turn.check()
+            check_open(loop.breaker)
+            messages = self._request()
+            attempt += 1
+            self._attempts += 1
+            try:
+                reply = self._ask(messages)
+            except Exception as error:
+                turn.check()  # a stop is no failure, also when it came out as an error
+                points.reach("run.failing")
+                if is_window(error):
+                    if has_compacted or not self._compact(forced=True):
+                        self.window_failed = True
+                        raise
+                    has_compacted = True
+                    continue
+                self._count_failure(error)
+                delay = loop.retry.delay_after(attempt, error)
+                if delay is None:
+                    raise
+                self.change(lambda state: {"retries": state.retries + 1})
+                text = f"{type(error).__name__}: {error}"
+                self.tell(Event("retry", self.run_id, self.state.step, False, detail=text))
+                turn.sleep(delay)
+                continue
+            turn.check()
+            if loop.breaker is not None:
+                loop.breaker.succeeded()
+            return reply
+
+    def _count_failure(self, error: Exception) -> None:
+        if self.loop.breaker is not None:
+            self.loop.breaker.failed(error)
+        self.hook("on_failure", error)
+
+    def _request(self) -> list[Message]:
+        messages = list(self.loop.history.feed)
+        found = self.remember("recall", tuple(messages))
+        if found:
+            messages[-1:-1] = messages_of(found)
+        return messages
+
+    def _ask(self, messages: list[Message]) -> Reply:
+        loop = self.loop
+        tools = list(loop.tools.values())
+        if loop.is_streaming:
+            try:
+                return ask_written(
+                    self.turn,
+                    loop.model,
+                    messages,
+                    tools,
+                    patience=loop.patience_s,
+                    tell=lambda delta: self.tell(Event("delta", self.run_id, self.state.step, delta=delta)),
+                    keep=self._keep_partial,
+                )
+            except Unsupported:
+                self.turn.check()
+        return ask_whole(self.turn, loop.model, messages, tools, self._patience)
+
+    def _keep_partial(self, text: str) -> None:
+        """A reply that was cut: the transcript has what came of it, and the model does not get it."""
+        self.loop.history.add(Message.assistant(text).marked(self.mark("partial")))
+        self.change(lambda _: {"partial": text})
+
+    def _patience(self) -> float | None:
+        return self.loop.patience_s
+
+    # -- compaction ---------------------------------------------------------------------------------------------------
+
+    def _compact(self, *, forced: bool = False) -> bool:
+        """Have the history compacted, if that is wanted; whether it was. What was cut by a stop does not land."""
+        compactor = self.loop.compactor
+        if compactor is None:
+            return False
+        before = self.loop.history.feed
+        fn = getattr(compactor, "compact", compactor)
+        made = self.raced(fn, before, forced) if forced and _takes_force(compactor) else self.raced(fn, before)
+        if made is None:
+            return False
+        after = tuple(made)
+        if after == before:
+            return False
+        demote = getattr(compactor, "demote", None)
+        if demote is not None:
+            kept = {id(one) for one in after}
+            self.raced(demote, tuple(one for one in before if id(one) not in kept))
+        self.turn.check()
+        self.loop.history.compact(after)
+        text = f"{len(before)} messages became {len(after)}"
+        self.tell(Event("compacted", self.run_id, self.state.step, detail=text))
+        return True
+
+    # -- what the host hangs in ---------------------------------------------------------------------------------------
+
+    def raced(self, fn: Callable[..., Any], *args: Any) -> Any:
+        """Call a function of the host, raced with the stop; it has the patience to come back. A checkpoint."""
+        return call(self.turn, fn, args, {}, patience=self._patience)
+
+    def hook(self, name: str, *args: Any) -> Any:
+        """What the hooks of that name say; the last that says something counts. An error is noted, and given."""
+        said: Any = None
+        for one in self.loop.hooks:
+            said = self._called(one, name, args, said)
+        return said
+
+    def remember(self, name: str, *args: Any) -> Any:
+        """What the memory says, if there is one that can be asked that."""
+        if self.loop.memory is None:
+            return None
+        said = self._called(self.loop.memory, name, args, None)
+        return None if isinstance(said, Exception) else said
+
+    def _called(self, of: object, name: str, args: tuple[Any, ...], before: Any) -> Any:
+        fn = getattr(of, name, None)
+        if fn is None:
+            return before
+        try:
+            said = self.raced(fn, *args)
+        except Exception as error:  # noqa: BLE001 - the host's own addition does not end the run
+            self.turn.check()
+            self.note(f"{name} of {type(of).__name__} failed: {type(error).__name__}: {error}")
+            return error
+        return before if said is None else said
+
+    def _consolidate(self) -> None:
+        self.remember("consolidate", self.loop.history.feed)
+
+    # -- the state ----------------------------------------------------------------------------------------------------
+
+    def change(self, how: Callable[[RunState], dict[str, Any]]) -> None:
+        """Replace the state; ``how`` is pure and gives what is new in it (R3)."""
+        with self._lock:
+            self.state = self.state.changed(**how(self.state))
+
+    def replace(self, place: int, result: Result) -> None:
+        """Another result for that call."""
+        self.change(
+            lambda state: {"answered": tuple((at, result if at == place else old) for at, old in state.answered)}
+        )
+
+    def note(self, text: str) -> None:
+        """Keep a line for the record."""
+        self.change(lambda state: {"notes": (*state.notes, text)})
+
+    def tell(self, event: Event) -> None:
+        """Tell who listens."""
+        if self.telling.is_heard:
+            self.telling.tell(event)
+
+    def mark(self, kind: Any) -> Mark:
+        """A mark that tells of the stop, if there is one."""
+        record = self.turn.token.record
+        if record is None:
+            return Mark(kind, run_id=self.run_id)
+        return Mark(kind, record.cause, record.by, record.reason, self.run_id)
+
+
+def _takes_force(compactor: object) -> bool:
+    """Whether it can be told that it has to: one with a ``compact`` method and ``takes_force``."""
+    return bool(getattr(compactor, "takes_force", False))

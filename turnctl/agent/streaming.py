@@ -1,0 +1,167 @@
+"""A run event by event: a thread makes the run, in step with whoever iterates.
+
+Invariants
+  M1  After each event the run waits until the next one is asked for, so a consumer that leaves has had no step run
+      behind its back. The end of the run waits for nobody.
+  M2  Leaving, closing and forgetting are a stop, cause ``closed``; no event follows it.
+  M3  The thread of the run never refers to the ``RunStream``: one that is dropped is collected, and then closed.
+
+May block: ``next``, as the run does: a checkpoint of the consumer's turn; ``close``, until the run is over, which the
+grace bounds. The turn of the run is not bound in the consumer's code.
+"""
+
+from __future__ import annotations
+
+import threading
+from _thread import LockType
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Self
+
+from turnctl.errors import CancelledError
+from turnctl.records.runs import Event
+from turnctl.tokens.current import current_token
+from turnctl.tokens.event import park, release_all
+from turnctl.tokens.threads import needing_threads
+from turnctl.waiting.parking import wait_until
+
+if TYPE_CHECKING:
+    from turnctl.agent.result import RunResult
+    from turnctl.agent.running import Run
+
+__all__ = ["RunStream"]
+
+_LEFT = "its events are not wanted any more"
+
+
+class _Feed:
+    """What the run and its consumer share."""
+
+    def __init__(self, make: Callable[[Callable[[Event], object]], Run]) -> None:
+        self.events: list[Event] = []
+        self.wanted = 0  # how many events the consumer has asked for
+        self.told = 0
+        self.is_left = False
+        self.is_over = False
+        self.result: RunResult | None = None
+        self.error: BaseException | None = None
+        self.waiters: list[LockType] = []
+        self.run = make(self.tell)
+
+    def tell(self, event: Event) -> None:
+        """Give it to the consumer, and wait until more is wanted, or the run is stopped (M1)."""
+        self.events.append(event)
+        self.told += 1
+        at = self.told
+        release_all(self.waiters)
+        token = self.run.turn.token
+        if event.kind == "run_ended" or token.retired:
+            return
+        if self.is_left:  # then read the flag: who left may have come before the turn had begun
+            token.cancel(_LEFT, cause="closed")
+        park(lambda: self.wanted > at or self.is_left or token.cancelled, None, self.waiters, token._grow().waiters)
+
+    def go(self) -> None:
+        try:
+            self.result = self.run.go()
+        except BaseException as error:  # noqa: BLE001 - raised where the events are asked for
+            self.error = error
+        finally:
+            self.is_over = True
+            release_all(self.waiters)
+
+    def leave(self) -> None:
+        """Nobody wants more of it. Never blocks; may come from a finalizer."""
+        self.is_left = True
+        token = self.run.turn._token
+        if token is not None and not self.is_over:
+            token.cancel(_LEFT, cause="closed")
+        release_all(self.waiters)
+
+
+class RunStream:
+    """The events of one run; for one loop, on one thread at a time. Made by ``AgentLoop.stream``.
+
+    The run begins with the first event that is asked for.
+    """
+
+    def __init__(self, make: Callable[[Callable[[Event], object]], Run]) -> None:
+        self._feed = _Feed(make)
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    @property
+    def result(self) -> RunResult | None:
+        """How the run ended; None until it has."""
+        return self._feed.result
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self._feed.run.run_id
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        """The next event. Blocks until there is one; raises what ``AgentLoop.run`` would raise."""
+        feed = self._feed
+        if self._is_closed:
+            raise StopIteration
+        if self._thread is None:
+            self._start()
+        feed.wanted += 1
+        release_all(feed.waiters)
+        wait_until(current_token(), lambda: bool(feed.events) or feed.is_over, None, feed.waiters)
+        if feed.events:
+            return feed.events.pop(0)
+        self._join()
+        self._is_closed = True
+        error, feed.error = feed.error, None
+        if error is not None:
+            raise error
+        raise StopIteration
+
+    def _start(self) -> None:
+        feed, context = self._feed, copy_context()
+        thread = threading.Thread(target=context.run, args=(feed.go,), name=f"turnctl-run-{self.run_id}", daemon=True)
+        with needing_threads(f"run {self.run_id}"):
+            thread.start()
+        self._thread = thread
+
+    def _join(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+    def close(self) -> None:
+        """End the run, if it is not over, and wait until it is. May be called twice. Not a checkpoint."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        feed = self._feed
+        if self._thread is None:
+            return  # it never began
+        feed.leave()
+        self._join()
+        feed.events.clear()
+        if feed.error is not None and not isinstance(feed.error, CancelledError):
+            error, feed.error = feed.error, None
+            raise error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        feed = self.__dict__.get("_feed")
+        if feed is None or self._is_closed or self._thread is None:
+            return
+        feed.leave()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def __repr__(self) -> str:
+        state = "over" if self._feed.is_over else "not begun" if self._thread is None else "running"
+        return f"<RunStream of {self.run_id}: {state}>"

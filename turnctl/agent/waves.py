@@ -1,0 +1,252 @@
+"""The calls of one reply: one after the other, neighbours that may run side by side as one wave.
+
+Invariants
+  V1  A call is marked as started on the thread that runs the tool, behind the last look for a stop. So one that is not
+      marked has not run, not even once.
+  V2  What a tool came to is kept as soon as it is known, whatever becomes of its siblings. A value that came back after
+      the stop, within the grace, is a result: it says what happened.
+  V3  A wave that is stopped ends when each of its calls has come back or was left behind, all at the same time.
+  V4  A tool that has an effect, or whose commands are being ended, is given the grace; a plain one the patience.
+
+May block: ``carry_out``, as the tools do. Tools run on threads of the turn, in the caller's context.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from turnctl import clock
+from turnctl.agent.gates import Approval, digest_of, put
+from turnctl.errors import BadCall, CancelledError, TurnOver
+from turnctl.records.messages import Call, Result, ResultStatus
+from turnctl.records.runs import CallRecord, Event
+from turnctl.tokens.event import park
+from turnctl.waiting.call import call
+from turnctl.waiting.threads import thread
+
+if TYPE_CHECKING:
+    from turnctl.agent.running import Run
+    from turnctl.agent.tools import Invoked, Tool
+    from turnctl.ledger.effecting import EffectingTurn
+
+__all__ = ["carry_out"]
+
+_CHANGES = 5  # how often a hook may change the arguments of one call
+_SLACK_S = 2.0  # more than a call takes to give up after the grace
+
+
+def carry_out(run: Run, calls: Sequence[Call]) -> None:
+    """Carry out the calls of a reply; their results are in the state of the run. A checkpoint before each wave."""
+    place = 0
+    while place < len(calls):
+        run.turn.check()
+        width = _width(run, calls, place)
+        if width == 1:
+            _One(run, place, calls[place]).go()
+        else:
+            _side_by_side(run, calls, range(place, place + width))
+        place += width
+
+
+def _width(run: Run, calls: Sequence[Call], place: int) -> int:
+    """How many calls from ``place`` on may run at the same time."""
+    width = 0
+    for one in calls[place : place + run.loop.parallel]:
+        tool = run.loop.tools.get(one.name)
+        if tool is None or not tool.parallel:
+            break
+        width += 1
+    return max(width, 1)
+
+
+def _side_by_side(run: Run, calls: Sequence[Call], places: range) -> None:
+    turn = run.turn
+    siblings = [thread(turn, _One(run, place, calls[place]).go, (), {}, name=calls[place].name) for place in places]
+    try:
+        for one in siblings:
+            one.result()
+    except BaseException:
+        for one in siblings:  # V3: each of them is bounded; the last bound is here
+            at = turn.kill_at()
+            left = max((clock.monotonic() if at is None else at) - clock.monotonic(), 0.0) + _SLACK_S
+            if turn.stop_wanted():
+                park(lambda: one.has_ended, left, one.waiters)  # noqa: B023
+        raise
+
+
+class _One:
+    """One call, from the question whether it may be carried out to its result."""
+
+    def __init__(self, run: Run, place: int, wanted: Call) -> None:
+        self._run = run
+        self._place = place
+        self._call = wanted
+        self._started_at: float | None = None
+
+    def go(self) -> None:
+        run, wanted = self._run, self._call
+        tool = run.loop.tools.get(wanted.name)
+        if tool is None:
+            names = ", ".join(sorted(run.loop.tools)) or "none"
+            self._answer("failed", f"there is no tool {wanted.name!r}; there are: {names}")
+            return
+        try:
+            tool.arguments(wanted)
+        except BadCall as error:
+            self._answer("failed", str(error))
+            return
+        arguments = self._allowed(tool)
+        if arguments is None:
+            return
+        run.turn.check()
+        run.tell(Event("tool_started", run.run_id, run.state.step, call=wanted))
+        self._carry_out(tool, arguments)
+
+    # -- whether it may be carried out --------------------------------------------------------------------------------
+
+    def _allowed(self, tool: Tool) -> dict[str, Any] | None:
+        """The arguments to run it with; None if it is not to run, and has its answer."""
+        arguments = copy.deepcopy(self._call.arguments)
+        for _ in range(_CHANGES):
+            if not self._approved(tool, arguments):
+                return None
+            said = self._run.hook("before_tool", Call(self._call.id, self._call.name, copy.deepcopy(arguments)))
+            if isinstance(said, Exception):
+                self._answer("denied", f"denied: a check of it failed ({type(said).__name__}: {said})")
+                return None
+            if isinstance(said, Result):
+                self._keep(Result(self._call.id, said.content, said.status, self._call.name), None)
+                return None
+            if not isinstance(said, dict) or digest_of(said) == digest_of(arguments):
+                return arguments
+            arguments = copy.deepcopy(said)  # what was approved was something else
+        self._answer("denied", "denied: its arguments were changed again and again")
+        return None
+
+    def _approved(self, tool: Tool, arguments: dict[str, Any]) -> bool:
+        run, loop = self._run, self._run.loop
+        if not loop.needs_approval(tool, arguments):
+            return True
+        approval = Approval(run.run_id, run.state.step, self._call, copy.deepcopy(arguments))
+        run.tell(Event("asked", run.run_id, run.state.step, call=self._call, detail=str(approval)))
+        gate, raises = put(run.turn, approval, loop.ask, loop.ask_timeout, loop.patience_s)
+        run.change(lambda state: {"gates": (*state.gates, gate)})
+        run.tell(Event("answered", run.run_id, run.state.step, gate.kind == "approved", call=self._call, gate=gate))
+        if raises is not None:
+            raise raises
+        if gate.kind == "approved":
+            return True
+        why = f": {gate.reason}" if gate.reason else ""
+        self._answer("denied", f"denied ({gate.kind}){why}; it was not carried out")
+        return False
+
+    # -- carrying it out ----------------------------------------------------------------------------------------------
+
+    def _carry_out(self, tool: Tool, arguments: dict[str, Any]) -> None:
+        try:
+            made = self._bounded(tool, arguments)
+        except CancelledError as error:
+            late = error.late
+            if late is not None and late.is_done and late.error is None:
+                self._keep(late.value.result, "it came back after the stop")  # V2
+            raise
+        except TurnOver:
+            raise
+        except _Overdue as error:
+            self._answer("unknown", str(error))
+            return
+        except Exception as error:  # noqa: BLE001 - it could not be called: the model is told, and goes on
+            self._answer("failed", f"{type(error).__name__}: {error}")
+            return
+        self._after(made)
+
+    def _bounded(self, tool: Tool, arguments: dict[str, Any]) -> Invoked:
+        """What came of it, within its own time."""
+        if tool.timeout_s is None:
+            return self._raced(tool, arguments)
+        made: list[Invoked] = []
+        with self._run.turn.child(timeout=tool.timeout_s) as token:
+            made.append(self._raced(tool, arguments))
+        if made:
+            return made[0]
+        if token.cause == "deadline":
+            raise _Overdue(f"{tool.name} took longer than {tool.timeout_s:g} s and was stopped; its outcome is unknown")
+        raise token._error()
+
+    def _raced(self, tool: Tool, arguments: dict[str, Any]) -> Invoked:
+        wanted = Call(self._call.id, self._call.name, arguments)
+        return call(
+            self._run.turn, _named(tool), (wanted, self._run.turn, self._began), {}, patience=self._patience(tool)
+        )
+
+    def _began(self) -> None:
+        at = self._started_at = clock.wall()
+        self._run.change(lambda state: {"started": (*state.started, (self._place, at))})  # V1
+
+    def _patience(self, tool: Tool) -> Callable[[], float | None]:
+        turn, seconds = self._run.turn, self._run.loop.patience_s
+
+        def left() -> float | None:
+            if tool.effect is not None or any(one.is_open and one.kind not in _PLAIN for one in turn.activities.all()):
+                return None  # V4
+            return seconds
+
+        return left
+
+    # -- its result ---------------------------------------------------------------------------------------------------
+
+    def _after(self, made: Invoked) -> None:
+        """It has been carried out: who wants to see the result first does; then it is kept."""
+        run, kept = self._run, self._keep(made.result, None)
+        if made.error is not None:
+            said = run.remember("reflect", self._call, kept)
+            if isinstance(said, str) and said:
+                kept = self._say(kept, (*kept.content, f"\n\n{said}"))
+        said = run.hook("after_tool", self._call, kept)
+        if isinstance(said, Result):
+            kept = self._say(kept, said.content)
+        run.remember("store", self._call, kept)
+        run.tell(
+            Event("tool_ended", run.run_id, run.state.step, kept.status == "completed", call=self._call, result=kept)
+        )
+
+    def _say(self, result: Result, content: tuple[Any, ...]) -> Result:
+        """The same with another content: what became of the call is not the hook's to say."""
+        said = Result(result.call_id, content, result.status, result.name)
+        self._run.replace(self._place, said)
+        return said
+
+    def _answer(self, status: ResultStatus, text: str, detail: str | None = None) -> None:
+        """It was not carried out here, or came to no value: say so."""
+        result = self._keep(Result(self._call.id, text, status, self._call.name), detail)
+        self._run.tell(
+            Event("tool_ended", self._run.run_id, self._run.state.step, False, call=self._call, result=result)
+        )
+
+    def _keep(self, result: Result, detail: str | None) -> Result:
+        record = CallRecord(self._call.id, self._call.name, result.status, self._started_at, clock.wall(), detail)
+        place = self._place
+        self._run.change(
+            lambda state: {"answered": (*state.answered, (place, result)), "records": (*state.records, record)}
+        )
+        return result
+
+
+#: activities that are plain functions; all others, such as commands, are being ended within the grace
+_PLAIN = frozenset({"call", "stream", "thread", "bound", "ask"})
+
+
+def _named(tool: Tool) -> Callable[..., Invoked]:
+    """What calls it, under its name: that is how a report tells of it."""
+
+    def invoke(wanted: Call, turn: EffectingTurn, began: Callable[[], object]) -> Invoked:
+        return tool.invoke(wanted, turn, began=began)
+
+    invoke.__qualname__ = tool.name
+    return invoke
+
+
+class _Overdue(Exception):
+    """A tool took longer than it may."""
