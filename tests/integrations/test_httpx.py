@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from httpclients import NAMES, Stopped, assert_stopped, face, stop_at
+from httpclients import NAMES, Stopped, assert_stopped, face, package, stop_at
 from peers import Peer, loopback
 from standins import Background, until
 from websites import STALLS, Website, client_tls, full, mute, proxy, website
@@ -166,10 +166,6 @@ def test_pool_that_is_exhausted(http: Any, site: Website) -> None:
     assert "waiting for a connection; nothing was sent" == stopped.activity.detail
     assert "ok" == again
     assert ["GET /sized", "GET /ok"] == site.seen
-
-
-def package(http: Any) -> Any:
-    return __import__(http.Client.__mro__[1].__module__.partition(".")[0])
 
 
 def one_connection(http: Any) -> Any:

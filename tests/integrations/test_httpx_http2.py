@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from http2sites import Http2Site, http2_site
-from httpclients import NAMES, assert_stopped, face, stop_at
+from httpclients import NAMES, assert_stopped, face, package, stop_at
 from standins import Background, until
-from websites import client_tls
+from websites import client_tls, proxy
 
 import turnctl
 import turnctl.testing
@@ -214,4 +215,31 @@ def test_stop_between_two_reads_resets_at_once(http: Any, site: Http2Site) -> No
     assert b"abc" == part
     assert told
     assert "ok" == again
+    assert 1 == len(site.server.peers)
+
+
+def test_stop_behind_a_tls_proxy_waits_for_nobody(http: Any) -> None:
+    """TLS in TLS: a request of no turn that waits for its answer does not hold the stop of another up."""
+    if "ssl_context" not in inspect.signature(package(http).Proxy).parameters:
+        pytest.skip("this version takes no trust for the proxy")
+    with http2_site(tls=True) as site, proxy(tls=True) as between:
+        transport = package(http).HTTPTransport(
+            http1=False,
+            http2=True,
+            proxy=package(http).Proxy(between.url, ssl_context=client_tls()),
+            verify=client_tls(),
+        )
+        with client(http, mounts={"all://": transport}) as one:
+            one.get(f"{site.url}/ok")
+            reader = Background(lambda: one.get(f"{site.url}/part").text)
+            assert site.has_seen("/part")
+            stopped = stop_at(lambda _: one.get(f"{site.url}/silence"), lambda: site.has_seen("/silence"))
+            assert until(lambda: site.resets)
+            assert reader.is_running
+            site.finish("/part")
+            got = reader.result()
+            again = one.get(f"{site.url}/ok").text
+
+    assert_stopped(stopped)
+    assert ("abclate", "ok") == (got, again)
     assert 1 == len(site.server.peers)

@@ -84,3 +84,7 @@ def assert_stopped(stopped: Stopped, reason: str = "enough") -> None:
     assert stopped.took_s < 1
     assert "cancelled" == stopped.activity.state, stopped.activity
     stopped.report.validate()
+
+
+def package(http: Any) -> Any:
+    return __import__(http.Client.__mro__[1].__module__.partition(".")[0])

@@ -1,7 +1,7 @@
 """The connection that requests share (HTTP/2): a stop resets one stream, and the connection and the others live on.
 
 Invariants
-  H1  A stop never closes the connection: it leaves no frame torn (``cores.streams``, C3), drops no event of another
+  H1  A stop never closes the connection: it leaves no frame torn (``cores.shared``, U3), drops no event of another
       stream, and takes no part in setting the connection up.
   H2  A stream that is closed before its end is reset: what arrived for it is given back to the flow control of the
       connection first, and the library for HTTP/2 does so with what still arrives.
@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from turnctl.integrations.cores.library import Library, Replaced
-from turnctl.integrations.cores.streams import shared_of
+from turnctl.integrations.cores.shared import shared_of
 from turnctl.integrations.cores.waits import free, is_brief, owing, try_lock
 from turnctl.integrations.exchanges import Exchange, served
 from turnctl.waiting.installing import Change

@@ -6,8 +6,7 @@ Invariants
       is read and written the same way by all.
   C2  What an exchange opens it closes when a stop ends it before its response has begun (``cores.pool``): not every
       way through a proxy sees to that. A connection that becomes a shared one is no more its own (``cores.http2``).
-  C3  What could not be sent on a shared connection, because the stop came in the middle, is kept and goes out before
-      anything else, whoever writes next: no frame is torn. It is touched with the connection's write lock held.
+  C3  A shared connection is worked on by one thread at a time, and nothing of it is torn (``cores.shared``).
   C4  What a stop raises is never made a connection error of: it is no ``OSError``, and only those are translated.
 """
 
@@ -21,50 +20,14 @@ from typing import Any
 
 from turnctl.integrations import wires
 from turnctl.integrations.cores.library import Library, Replaced
+from turnctl.integrations.cores.shared import NOBODY, Shared, mark_of
 from turnctl.integrations.exchanges import Exchange, served
+from turnctl.waiting.descriptors import WRITE
 from turnctl.waiting.installing import Change
 
-__all__ = ["NOBODY", "Shared", "changes", "shared_of"]
+__all__ = ["changes"]
 
-_SHARED = "_turnctl_shared"
 _REST = "_turnctl_rest"
-
-
-class _Nobody:
-    """Stands for the exchange of a request that obeys no turn, on a connection that it shares."""
-
-    stage = ""
-    sent = received = None
-
-    def check(self) -> None:
-        """There is nobody to stop it."""
-
-    look_back = check
-
-    def obeyed(self) -> None:
-        """No token wakes it."""
-
-
-NOBODY: Any = _Nobody()
-
-
-class Shared:
-    """What the requests on one connection share, and cannot lose when one of them is stopped."""
-
-    __slots__ = ("rest",)
-
-    def __init__(self) -> None:
-        #: bytes that have to be sent before anything else (C3)
-        self.rest = b""
-
-    def keep(self, unsent: bytes) -> None:
-        self.rest = unsent
-
-
-def shared_of(stream: Any) -> Shared:
-    """The mark of ``stream`` that says that requests share it; made with the first call."""
-    found: Shared = stream.__dict__.setdefault(_SHARED, Shared())
-    return found
 
 
 @contextmanager
@@ -106,14 +69,15 @@ def _read(change: Change, library: Library) -> Callable[..., Any]:
 
     def read(self: Any, max_bytes: int, timeout: float | None = None) -> bytes:
         exchange = served.get()
+        shared = mark_of(self)
         if exchange is None:
-            if _SHARED not in self.__dict__:
+            if shared is None:
                 return original(self, max_bytes, timeout)  # type: ignore[no-any-return]
             exchange = NOBODY
         elif exchange.stage == "sending the request":
             exchange.stage = "waiting for the response"
         try:
-            return wires.receive(exchange, self._sock, max_bytes, timeout)
+            return wires.receive(exchange, self._sock if shared is None else shared.sock, max_bytes, timeout)
         except TimeoutError as error:
             raise timed_out(error) from error
         except OSError as error:
@@ -128,7 +92,7 @@ def _write(change: Change, library: Library) -> Callable[..., Any]:
 
     def write(self: Any, buffer: bytes, timeout: float | None = None) -> None:
         exchange = served.get()
-        shared: Shared | None = self.__dict__.get(_SHARED)
+        shared = mark_of(self)
         if exchange is None and shared is None:
             original(self, buffer, timeout)
             return
@@ -141,7 +105,7 @@ def _write(change: Change, library: Library) -> Callable[..., Any]:
                 assert exchange is not None
                 wires.send(exchange, self._sock, buffer, timeout)
             else:
-                wires.send(NOBODY if exchange is None else exchange, self._sock, buffer, timeout, shared.keep)
+                wires.send(NOBODY if exchange is None else exchange, shared.sock, buffer, timeout, shared.keep)
                 shared.rest = b""
         except TimeoutError as error:
             raise timed_out(error) from error
@@ -181,10 +145,11 @@ def _perform_io(change: Change) -> Callable[..., Any]:
 
     def perform_io(self: Any, func: Callable[..., Any]) -> Any:
         exchange = served.get()
+        shared = mark_of(self)
+        if shared is not None:
+            return _perform_shared(self, shared, NOBODY if exchange is None else exchange, func)
         if exchange is None:
-            if _SHARED not in self.__dict__:
-                return original(self, func)
-            exchange = NOBODY
+            return original(self, func)
         timeout = self._sock.gettimeout()
         while True:
             wants_more = False
@@ -207,6 +172,18 @@ def _perform_io(change: Change) -> Callable[..., Any]:
                     self._incoming.write_eof()
 
     return perform_io
+
+
+def _perform_shared(stream: Any, shared: Shared, exchange: Any, func: Callable[..., Any]) -> Any:
+    timeout = stream._sock.gettimeout()
+    while True:
+        given, wants = shared.carry_out(stream, func)
+        if shared.rest:
+            wires.raced(exchange, shared.sock, WRITE, timeout, shared.send_rest)
+        if wants is None:
+            return given
+        if wants is ssl.SSLWantReadError:
+            shared.take_in(stream, wires.receive(exchange, shared.sock, stream.TLS_RECORD_SIZE, timeout))
 
 
 def _send_out(stream: Any, exchange: Any, timeout: float | None) -> None:
