@@ -37,7 +37,7 @@ READ_BY_OPENING = ("bundle", "ledger backup", "ledger prune", "ledger verify")
 #: those that do not fail where the state directory cannot be used: ``doctor`` finds that, ``run`` has a status for it
 TELL_IN_THEIR_WAY = ("doctor", "run")
 #: those with ``--json``
-IN_JSON = sorted({*CALLS, *NEED_NO_STATE} - {"run"})
+IN_JSON = sorted({*CALLS, *NEED_NO_STATE})
 
 
 def argv(name: str, *more: str, turn: str | None = None, out: str = "/nowhere/out") -> list[str]:

@@ -86,7 +86,8 @@ class Log:
             try:
                 self.glance = find(there, name)
             except Problem as problem:
-                raise _purged(there, name) or problem from None
+                is_name = problem.word != "bad_name"
+                raise (_purged(there, name) if is_name else None) or problem from None
             ((output,),) = there.ask("SELECT output FROM turn WHERE turn_id = ?", [self.glance.turn_id])
             self._output: dict[str, Any] | None = None if output is None else json.loads(output)
             first = list(self._new_events(there))

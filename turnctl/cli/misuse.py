@@ -40,6 +40,8 @@ def _message(error: click.UsageError) -> str:
         close = get_close_matches(error.option_name, possible, cutoff=0.8) or possible
         near = f"; did you mean {' or '.join(sorted(close))}?" if close else ""
         return f"there is no option {error.option_name}{near}"
+    if isinstance(error, click.MissingParameter):
+        return error.format_message()
     if isinstance(error, click.BadParameter) and error.param is not None:
         option = error.param.opts[-1]
         message = error.message if error.message.startswith(option) else f"{option}: {error.message}"
