@@ -18,6 +18,7 @@ Capture = pytest.CaptureFixture[str]
 
 LISTED = "turnctl ps -a lists those that are on record"
 BUNDLE_LISTED = "turnctl ps -a lists the turns that are on record"
+RUNS = "turnctl ps shows what runs, and where; turnctl ps -a -s NAME what ran in a session"
 FORMS = "give an id or the beginning of one, @ for the newest, @2 for the one before, or session:NAME"
 LONG = "x" * 100_000
 
@@ -42,9 +43,9 @@ NAMES = {
     "@-1": (2, "bad_name", "'@-1' is no name of a turn", FORMS),
     "@²": (2, "bad_name", "'@²' is no name of a turn", FORMS),
     "@99999999999999999999": (4, "no_such_turn", "fewer than 99999999999999999999 turns are on record", LISTED),
-    "session:docs": (*(4, "no_such_turn", "no turn runs in session 'docs'", "turnctl ps shows what runs, and where"),),
-    "session:": (4, "no_such_turn", "no turn runs in session ''", "turnctl ps shows what runs, and where"),
-    "session:\0": (*(4, "no_such_turn", "no turn runs in session '\\x00'", "turnctl ps shows what runs, and where"),),
+    "session:docs": (*(4, "no_such_turn", "no turn runs in session 'docs'", RUNS),),
+    "session:": (4, "no_such_turn", "no turn runs in session ''", RUNS),
+    "session:\0": (*(4, "no_such_turn", "no turn runs in session '\\x00'", RUNS),),
     "tzz": (4, "ambiguous", "tzz fits several turns: tzz1, tzz0", "give more of its letters"),
 }
 
