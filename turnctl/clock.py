@@ -18,6 +18,7 @@ from turnctl.errors import BadDuration
 
 __all__ = [
     "LONGEST_S",
+    "UNITS",
     "Clock",
     "block",
     "format_duration",
@@ -33,7 +34,8 @@ __all__ = [
 #: The longest duration that is accepted. Locks and selectors overflow beyond some centuries.
 LONGEST_S = 1e9
 
-_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+#: the units of durations, in seconds, the largest first
+UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(d|h|ms|m|s)")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
@@ -167,7 +169,7 @@ def _read_text(value: str, what: str) -> float:
         at = part.end()
     if at < len(text) or not parts:
         raise _refusal(value, what, "it is not made of numbers and the units d, h, m, s, ms", "1m30s")
-    sizes = [_UNITS[unit] for _, unit in parts]
+    sizes = [UNITS[unit] for _, unit in parts]
     if sizes != sorted(set(sizes), reverse=True):
         raise _refusal(value, what, "each unit may come once, from large to small", "1m30s")
     if any("." in number for number, _ in parts[:-1]):
@@ -179,7 +181,7 @@ def _read_text(value: str, what: str) -> float:
 def _scaled(number: str, unit: str) -> float:
     if unit == "ms":
         return float(number) / 1000  # dividing rounds once, multiplying by 0.001 twice
-    return float(number) * _UNITS[unit]
+    return float(number) * UNITS[unit]
 
 
 def _offer(seconds: float) -> str:

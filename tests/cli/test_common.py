@@ -48,7 +48,7 @@ def test_help_has_its_options_in_groups(capfd: Capture) -> None:
 
         assert sorted(places) == places
         assert places[-1] == out.index("\nCommon options:\n")
-    assert "(env: TURNCTL_STOP_GRACE)" in " ".join(out.split())
+    assert "(default: 5s; env: TURNCTL_STOP_GRACE)" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(

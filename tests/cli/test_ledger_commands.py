@@ -183,4 +183,4 @@ def test_each_shows_examples_first(capfd: Capture, name: str) -> None:
     shown = ask(capfd, "ledger", name, "-h").out
 
     assert f"Usage: turnctl ledger {name}" in shown
-    assert shown.index("Examples") < shown.index("Options") < shown.index("Exit status")
+    assert shown.index("Examples") < shown.index("ptions:") < shown.index("Exit status")

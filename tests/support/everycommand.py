@@ -29,7 +29,7 @@ CALLS: dict[str, str] = {
     "stop": "stop --no-wait @",
 }
 #: those that answer without one
-NEED_NO_STATE: dict[str, str] = {"adapters": "adapters"}
+NEED_NO_STATE: dict[str, str] = {"adapters": "adapters", "completion": "completion bash", "help": "help"}
 #: those that take the name of a turn, which stands in place of the @ above
 OF_TURNS = ("bundle", "effects", "logs", "reconcile", "show", "status", "stop")
 #: those that open the ledger as one that is written, or read whole; the others have a glance at it

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["Code"]
+__all__ = ["MEANINGS", "Code"]
 
 
 class Code(IntEnum):
-    """What the status of a command that asks, stops or proves means. Of several turns the highest one counts."""
+    """What the status of a command that asks, stops or proves means. ``MEANINGS`` says it.
+    Of several turns the highest one counts."""
 
-    #: what was asked is so: the turn runs or is completed; a stop has settled, or was accepted with ``--no-wait``
     OK = 0
-    #: it is not so: the turn failed or was lost; a check failed
     NOT_SO = 1
-    #: wrong use, or a wrong setting
     USAGE = 2
-    #: the turn was over already, or is cancelled and settled
     OVER = 3
-    #: there is no such turn, effect or log; or the name fits several
     NO_SUCH = 4
-    #: the state directory cannot be used: its owner, its modes, a newer schema; or the authority is missing
     UNUSABLE = 5
-    #: the time for waiting has passed, and it still drains
     TIME_PASSED = 6
-    #: it has stopped, and the outcome of effects is not known
     UNRESOLVED = 7
-    #: a fault of turnctl itself
     BUG = 70
+
+
+#: what each means, for help and documents
+MEANINGS = {
+    Code.OK: "what was asked is so: the turn runs or is completed; the stop is settled, or was accepted with --no-wait",
+    Code.NOT_SO: "it is not so: the turn failed or was lost; a check failed; something is not as it was written",
+    Code.USAGE: "wrong use, or a wrong setting",
+    Code.OVER: "the turn was over already, or is cancelled and settled",
+    Code.NO_SUCH: "there is no such turn or effect, or the name fits several",
+    Code.UNUSABLE: "the state directory cannot be used: its owner, its modes, a newer schema, no ledger",
+    Code.TIME_PASSED: "the time for waiting has passed, and it still drains",
+    Code.UNRESOLVED: "it has stopped, and the outcome of effects is not known",
+    Code.BUG: "a fault of turnctl itself; turnctl --debug shows where",
+}

@@ -8,16 +8,19 @@ from typing import Any
 
 import click
 
-from turnctl.cli.common import GROUPS, common_options, group_of, path_of, variables_of, with_variables
+from turnctl.cli.common import common_options, group_of, path_of, with_variables
 from turnctl.cli.settings.taking import take, tell
 
-__all__ = ["Command", "Forwarding", "option_rows"]
+__all__ = ["Command", "Forwarding"]
 
 Rows = Sequence[tuple[str, str]]
 
 
 class Command(click.Command):
     """A command whose help begins with examples and ends with tables; its options end at the first operand.
+
+    ``steps`` say what it does, one after the other; the table "Exit status" has its statuses. All of it is read off the
+    command by ``cli.pages``, for its help, its man page and the documents.
 
     ``elsewhere`` says what an option that people know from other tools is called here; ``family`` are the words before
     its name. It has the common options, and a variable for each option; what is given by neither comes from the files
@@ -28,6 +31,7 @@ class Command(click.Command):
         self,
         *args: Any,
         examples: Rows = (),
+        steps: Sequence[str] = (),
         tables: Sequence[tuple[str, Rows]] = (),
         elsewhere: Mapping[str, str] = MappingProxyType({}),
         family: tuple[str, ...] = (),
@@ -37,6 +41,7 @@ class Command(click.Command):
         super().__init__(*args, **kwargs)
         self.allow_interspersed_args = False
         self.examples = examples
+        self.steps = steps
         self.tables = tables
         self.elsewhere = elsewhere
         self.family = family
@@ -66,45 +71,10 @@ class Command(click.Command):
             raise
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        formatter.write_text(self.short_help or "")
-        formatter.write_paragraph()
-        self.format_usage(ctx, formatter)
-        if self.examples:
-            with formatter.section("Examples"):
-                for call, what in self.examples:
-                    # not wrapped: a person copies these
-                    formatter.write(f"{'':{formatter.current_indent}}# {what}\n")
-                    formatter.write(f"{'':{formatter.current_indent}}{call}\n")
-        self.format_options(ctx, formatter)
-        for title, rows in self.tables:
-            with formatter.section(title):
-                formatter.write_dl(rows)
-        if self.help:
-            formatter.write_paragraph()
-            for paragraph in self.help.split("\n\n"):
-                formatter.write_text(" ".join(paragraph.split()))
-                formatter.write_paragraph()
+        from turnctl.cli.pages.plain import help_text
+        from turnctl.cli.pages.reading import page_of
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        params = self.get_params(ctx)
-        for group, title in GROUPS:
-            rows = option_rows(ctx, [one for one in params if group_of(one) == group])
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
-
-
-def option_rows(ctx: click.Context, params: Sequence[click.Parameter]) -> list[tuple[str, str]]:
-    """The lines of a help text for these options, each with the variable that sets it."""
-    rows = []
-    for param in params:
-        if isinstance(param, click.Option):
-            param.show_envvar = False  # said in our own way below
-        row = param.get_help_record(ctx)
-        if row is not None:
-            variables = variables_of(param)
-            rows.append((row[0], f"{row[1]}  (env: {variables[0]})" if variables else row[1]))
-    return rows
+        formatter.write(help_text(page_of(self, ctx.command_path, ctx), formatter.width))
 
 
 class Forwarding(click.Group):

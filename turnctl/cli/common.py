@@ -131,7 +131,7 @@ def with_variables(path: Sequence[str], params: Iterable[click.Parameter]) -> No
 
 def path_of(command: click.Command) -> tuple[str, ...]:
     """The words that call it, after ``turnctl``."""
-    return (*getattr(command, "family", ()), command.name or "")
+    return tuple(word for word in (*getattr(command, "family", ()), command.name) if word)
 
 
 # -- the options themselves ---------------------------------------------------------------------------------------

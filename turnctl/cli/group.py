@@ -9,13 +9,16 @@ import click
 
 from turnctl._version import __version__
 from turnctl.cli import faults, talk
-from turnctl.cli.command import Forwarding, option_rows
-from turnctl.cli.common import Option, common_options, group_of, option
+from turnctl.cli.commands import Commands
+from turnctl.cli.common import group_of, option
+from turnctl.cli.topics import TOPICS
 
 __all__ = ["cli"]
 
 #: name: (module that holds a command of the same name, summary as in its own help)
 COMMANDS = {
+    "completion": ("turnctl.cli.completion", "Have the shell complete commands, options, and turns on record."),
+    "help": ("turnctl.cli.help", "Show the help of a command, or of a topic."),
     "bundle": ("turnctl.cli.bundle", "Write all that is on record of a task into one file."),
     "ledger": ("turnctl.cli.ledger", "Verify, copy or purge the ledger as a whole."),
     "adapters": ("turnctl.cli.adapters", "Show what the adapters for effects establish, and can promise."),
@@ -34,23 +37,19 @@ COMMANDS = {
 }
 
 
-class LazyGroup(Forwarding):
+class LazyGroup(Commands):
     """Answers what it can from ``COMMANDS``, without loading a command."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.params = [*self.params, *(_as_words(one) for one in common_options(self.params))]
+    #: what ``turnctl help`` tells besides
+    topics = tuple(TOPICS.items())
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs | {"name": None})  # its function's is no word of any variable
+        self.params = [_as_words(one) if group_of(one) == "common" else one for one in self.params]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         talk.quiet = talk.verbosity = 0
         return super().parse_args(ctx, args)
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        self.format_commands(ctx, formatter)
-        params = self.get_params(ctx)
-        for title, group in (("Options", "what"), ("Common options, also after the name of a command", "common")):
-            with formatter.section(title):
-                formatter.write_dl(option_rows(ctx, [one for one in params if group_of(one) == group]))
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
         return sorted(COMMANDS)
@@ -61,32 +60,18 @@ class LazyGroup(Forwarding):
         found: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
         return found
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in COMMANDS:
-            ctx.fail(f"there is no command {name!r}{_near(name)}")
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in sorted(COMMANDS.items())])
+    def summaries(self) -> list[tuple[str, str]]:
+        """Each command with what it is for."""
+        return [(name, summary) for name, (_, summary) in sorted(COMMANDS.items())]
 
 
-def _as_words(option: Option) -> Option:
+def _as_words(param: click.Parameter) -> click.Parameter:
     """The same, of which nothing is looked at here: the command that gets it does that, and knows its own name."""
-    option.callback = None
-    if not (option.is_flag or option.count):
-        option.type = click.UNPROCESSED
-    return option
-
-
-def _near(name: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, COMMANDS, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; it has: {', '.join(sorted(COMMANDS))}"
+    if isinstance(param, click.Option):
+        param.callback = None
+        if not (param.is_flag or param.count):
+            param.type = click.UNPROCESSED
+    return param
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
@@ -97,9 +82,23 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
 
 @click.group(
     cls=LazyGroup,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="turnctl COMMAND --help tells more of a command.",
+    short_help="Run commands so that they can be stopped, and say what is known afterwards.",
+    help="turnctl COMMAND --help, or turnctl help COMMAND, tells more of a command; turnctl help TOPIC of a topic.",
+    examples=[
+        ("turnctl run --timeout 30s -- make test", "run a command as a turn"),
+        ("turnctl ps", "from any other terminal: what runs"),
+        ("turnctl stop @", "stop the newest turn, with all that it started"),
+        ("turnctl show @", "what is known of it"),
+    ],
+    tables=[
+        (
+            "Exit status",
+            [
+                ("0", "what was asked is so"),
+                ("2", "wrong use; each command names its others, and turnctl help exit-codes all of them"),
+            ],
+        )
+    ],
 )
 @option(
     "-V",
@@ -112,9 +111,5 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     help="Show the version.",
 )
 @option("--debug", "is_debug", is_flag=True, envvar="TURNCTL_DEBUG", help="Show where an error came from.")
-@click.pass_context
-def cli(ctx: click.Context, is_debug: bool) -> None:
-    """Run commands so that they can be stopped, and say what is known afterwards."""
+def cli(is_debug: bool) -> None:
     faults.show_traceback = is_debug
-    if ctx.invoked_subcommand is None:
-        ctx.fail(f"no command was given; it has: {', '.join(sorted(COMMANDS))}")

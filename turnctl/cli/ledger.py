@@ -8,7 +8,7 @@ import click
 
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
-from turnctl.cli.command import Command, Forwarding
+from turnctl.cli.commands import Commands
 from turnctl.cli.common import option
 from turnctl.cli.interrupts import telling_when_interrupted
 from turnctl.cli.options import Duration, Folder
@@ -26,17 +26,10 @@ __all__ = ["ledger"]
 _UNUSABLE = ("5", "there is no ledger, or it cannot be used")
 
 
-class Commands(Command, Forwarding):
-    """A command that has commands, with the help of one."""
-
-
 @click.command(
     cls=Commands,
-    invoke_without_command=True,
     short_help="Verify, copy or purge the ledger as a whole.",
     help="turnctl ledger COMMAND --help tells more of a command.",
-    options_metavar="[OPTIONS]",
-    subcommand_metavar="COMMAND",
     examples=[
         ("turnctl ledger verify", "is it as it was written"),
         ("turnctl ledger backup ledger-2026-11-30.sqlite3", "a copy, beside who uses it"),
@@ -49,10 +42,8 @@ class Commands(Command, Forwarding):
         )
     ],
 )
-@click.pass_context
-def ledger(ctx: click.Context) -> None:
-    if ctx.invoked_subcommand is None:
-        ctx.fail(f"no command was given; it has: {', '.join(sorted(ledger.commands))}")
+def ledger() -> None:
+    """What is done with the ledger as a whole."""
 
 
 @ledger.command(

@@ -20,7 +20,16 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line on ``args`` (default: those of this process), and end the process accordingly."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # die of it, as of the others, until a command says otherwise
-    ending = _ending_of(list(sys.argv[1:] if args is None else args))
+    given = list(sys.argv[1:] if args is None else args)
+    if given[:1] == ["__complete"]:
+        from turnctl.cli.completing.answer import answer
+
+        sys.exit(answer(given[1:]))
+    if os.environ.get("_TURNCTL_COMPLETE") == "powershell_complete":
+        from turnctl.cli.completing import forclick
+
+        sys.exit(forclick.answer())
+    ending = _ending_of(given)
     _end_by(ending)
 
 

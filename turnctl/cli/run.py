@@ -22,6 +22,7 @@ from turnctl.cli.status import Ending, ExitStatus
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.summary import remove as remove_summary
 from turnctl.cli.talk import complain
+from turnctl.cli.topics.presses import PRESSES
 from turnctl.errors import BadArgument, ContainmentUnavailable
 from turnctl.tokens.threads import is_thread_refused
 
@@ -39,15 +40,35 @@ _EXAMPLES = (
     ("turnctl run --dry-run --limit cpu=30s -- make test", "say what would be run, and how; start nothing"),
     ("turnctl run -- bash -c 'make | tee log'", "a pipeline, an alias or a builtin needs a shell"),
 )
+#: the first that fits
 _STATUSES = (
-    ("N", "the command's own status, 128+N if signal N ended it"),
-    ("122", "stopped, other than by a signal or the timeout"),
-    ("123", "something is still running, or is not known; stderr and the summary name it"),
-    ("124", "the timeout passed, or the idle timeout"),
+    ("2", "wrong use of turnctl; nothing was run"),
     ("125", "turnctl failed before the start; nothing was run"),
     ("126, 127", "the command cannot be executed; was not found"),
-    ("2", "wrong use of turnctl; nothing was run"),
+    ("123", "something is still running, or is not known; stderr and the summary name it"),
     ("130, 143", "turnctl was stopped by Ctrl-C, by SIGTERM, and dies of that signal (129 HUP, 131 QUIT)"),
+    ("124", "the timeout passed, or the idle timeout"),
+    ("122", "stopped, other than by a signal or the timeout"),
+    ("128+N", "signal N ended the command"),
+    ("N", "the command's own status: it ended by itself"),
+    ("70", "turnctl failed after the start: a fault of its own, or limits that are exhausted"),
+)
+_STEPS = (
+    "The command line is checked, and what an earlier run wrote to the summary is taken away.",
+    (
+        "The turn is put on record: the command, the folder, this process. Where that cannot be, the command runs "
+        "without a record, unless one is required."
+    ),
+    (
+        "The command is started below a warden, which holds whatever it starts, in any session; on a terminal it "
+        "gets the foreground."
+    ),
+    "It runs until it ends by itself, a timeout passes, a signal comes, or the turn is stopped from elsewhere.",
+    (
+        "On a stop everything is asked by --signal, and killed after --grace. The stop goes on until the kernel "
+        "says that nothing is left."
+    ),
+    "The summary and the record are written, and turnctl ends by the first status below that fits.",
 )
 _PRESERVED = "it is not needed: without a stop the command's own status is the one that you get"
 #: what ``timeout``, ``env``, ``docker`` and ``systemd-run`` call it
@@ -74,9 +95,6 @@ _ELSEWHERE = {
 }
 _EXHAUSTED = "this machine, or this user's limits (ulimit -u, ulimit -n), are exhausted"
 _HELP = """
-    First Ctrl-C or SIGTERM: the command is asked to end, and killed after the grace. Second: killed now. Third:
-    turnctl stops waiting and says what is left.
-
     On a terminal the command has the foreground, so that its keys go to the command: a program that handles Ctrl-C
     keeps it, and one that ignores it is stopped. Three within two seconds stop either. stdin, stdout and stderr are
     the command's; turnctl speaks on stderr, and says nothing when the command ends by itself with nothing left.
@@ -90,7 +108,8 @@ _HELP = """
     help=_HELP,
     options_metavar="[OPTIONS] [--]",
     examples=_EXAMPLES,
-    tables=[("Exit status", _STATUSES)],
+    steps=_STEPS,
+    tables=[("Signals", PRESSES), ("Exit status", _STATUSES)],
     elsewhere=_ELSEWHERE,
 )
 @click.option(

@@ -36,6 +36,14 @@ __all__ = ["stop"]
         ("turnctl stop --all -y --no-wait", "all that run, without waiting for their end"),
         ("turnctl stop --dry-run @", "who would be asked, and what is beyond recall"),
     ],
+    steps=[
+        "The gate is closed, for good: no new effect of the turn is let out. Who asked, when and why is kept.",
+        "The turn's own program hears of it, and ends what it owns with its own grace; with --force it kills at once.",
+        "Where that program stands still, it is continued.",
+        "Where it is gone, or does not answer for two seconds, what it started is ended from here: asked, then killed.",
+        "Its end is waited for, for as long as --wait says; meanwhile stderr says for whom.",
+        "Processes and effects are told apart: that nothing runs any more says nothing of what got out.",
+    ],
     tables=[
         (
             "Exit status",

@@ -1,0 +1,70 @@
+"""Where a shell looks for completions of this user, and writing one file there: never one that is not ours."""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["MARK", "SHELLS", "Foreign", "after", "place_of", "put_there"]
+
+SHELLS = ("bash", "zsh", "fish", "powershell")
+#: what a file of ours has in it
+MARK = "completion of turnctl"
+
+
+class Foreign(Exception):
+    """Another's file is in the place."""
+
+
+def place_of(shell: str) -> str | None:
+    """The file for it; None where the shell has no folder for completions of a user."""
+    if shell == "bash":
+        base = _folder("BASH_COMPLETION_USER_DIR", os.path.join(_data(), "bash-completion"))
+        return os.path.join(base, "completions", "turnctl")
+    if shell == "zsh":
+        return os.path.join(_data(), "zsh", "site-functions", "_turnctl")
+    if shell == "fish":
+        return os.path.join(_folder("XDG_CONFIG_HOME", "~/.config"), "fish", "completions", "turnctl.fish")
+    return None
+
+
+def _data() -> str:
+    return _folder("XDG_DATA_HOME", "~/.local/share")
+
+
+def _folder(variable: str, otherwise: str) -> str:
+    found = os.environ.get(variable, "")
+    return found if os.path.isabs(found) else os.path.expanduser(otherwise)
+
+
+def after(shell: str, path: str) -> str:
+    """What a person has to know once it is there."""
+    if shell == "bash":
+        return f"new shells have it where the package bash-completion is loaded; elsewhere add to ~/.bashrc: . {path}"
+    if shell == "zsh":
+        folder = os.path.dirname(path)
+        return f"new shells have it if ~/.zshrc has, before compinit: fpath=({folder} $fpath)"
+    return "new shells have it"
+
+
+def put_there(path: str, text: str) -> bool:
+    """Write ``text`` in one step, making its folder; False if it was there already. Raises ``Foreign``, ``OSError``."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            before = file.read()
+    except FileNotFoundError:
+        before = None
+    if before == text:
+        return False
+    if before is not None and MARK not in before[:200]:
+        raise Foreign(path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    beside = f"{path}.{os.getpid()}"
+    try:
+        with open(beside, "x", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(beside, path)
+    except BaseException:
+        if os.path.lexists(beside):
+            os.unlink(beside)
+        raise
+    return True
