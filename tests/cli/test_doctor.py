@@ -37,7 +37,7 @@ def test_everything_is_looked_at(shelf: Path, capfd: Capture) -> None:
     checks = found(capfd)
     *lines, summary = [line for line in out.splitlines() if not line.startswith("      fix: ")]
 
-    assert {"platform", "process", "state", "terminal"} == {one.partition(".")[0] for one in checks}
+    assert {"platform", "process", "state", "terminal", "config"} == {one.partition(".")[0] for one in checks}
     assert [one.split()[1] for one in lines] == list(checks)
     assert int(any(one["status"] == "fail" for one in checks.values())) == status
     assert "" == err

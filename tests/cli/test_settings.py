@@ -243,6 +243,16 @@ def test_file_that_is_no_toml_is_told(desk: Desk, capfd: Capture, data: bytes, s
     assert 0 == ask(capfd, "--no-config", "ps").status
 
 
+def test_commands_below_a_command_are_known(desk: Desk, capfd: Capture) -> None:
+    """A table of a command that is none beside it is an error for it."""
+    file = desk.write("[tool.turnctl.ledger.purne]\n")
+    status, _, err = ask(capfd, "ledger", "prune", "--older-than", "1d", "--dry-run")
+
+    assert 2 == status
+    assert f"{file}, line 1: [tool.turnctl.ledger] purne: there is no such command\n" in err
+    assert "did you mean prune?" in err
+
+
 def test_help_needs_no_settings(desk: Desk, capfd: Capture) -> None:
     """The help of a command comes whatever is in the files, and shows what is so without them."""
     desk.write("[tool.turnctl.run]\ngrace = 10\n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -25,6 +25,7 @@ __all__ = [
     "Option",
     "colour_option",
     "common_options",
+    "common_value",
     "files_of",
     "group_of",
     "key_of",
@@ -59,7 +60,13 @@ SHARED: dict[str, Files] = {
     "verbose": "project",
 }
 
+_META = "turnctl.common."
 _OUTPUT = frozenset({"as_json", "as_lines"})
+
+if TYPE_CHECKING:
+    OfText = click.ParamType[str]  # generic from click 8.4 on, for type checkers alone
+else:
+    OfText = click.ParamType
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,6 +81,12 @@ class Option(click.Option):
         super().__init__(*args, **attrs)
         self.group = group
         self.shared = shared
+
+    def handle_parse_result(self, ctx: click.Context, opts: Any, args: list[str]) -> tuple[Any, list[str]]:
+        value, rest = super().handle_parse_result(ctx, opts, args)
+        if self.group == "common":
+            ctx.meta[f"{_META}{self.name}"] = value
+        return value, rest
 
 
 def option(*names: str, group: Group | None = None, shared: str | None = None, **attrs: Any) -> Callable[[F], F]:
@@ -92,6 +105,11 @@ def group_of(param: click.Parameter) -> Group:
     if param.name in _OUTPUT:
         return "output"
     return "time" if param.type.name == "DUR" else "what"
+
+
+def common_value(ctx: click.Context, name: str) -> Any:
+    """The value of a common option, which need not be given to the command."""
+    return ctx.meta.get(f"{_META}{name}")
 
 
 def files_of(path: tuple[str, ...], param: click.Parameter) -> Files:
@@ -137,6 +155,15 @@ def path_of(command: click.Command) -> tuple[str, ...]:
 # -- the options themselves ---------------------------------------------------------------------------------------
 
 
+class _Directory(OfText):
+    """The name of a directory, which whoever uses it looks at."""
+
+    name = "DIR"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002
+        return str(value)
+
+
 def _made(*names: str, **attrs: Any) -> Callable[..., Option]:
     key = names[-1].lstrip("-")
 
@@ -164,7 +191,7 @@ def _heed_verbose(ctx: click.Context, _param: click.Parameter, value: int) -> in
 _MAKERS: dict[str, Callable[..., Option]] = {
     "state_dir": _made(
         "--state-dir",
-        metavar="DIR",
+        type=_Directory(),
         help="Where turnctl keeps what it remembers.",
     ),
     "quiet": _made(

@@ -12,8 +12,10 @@ from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.colour import Colour, is_coloured, paint_state
 from turnctl.cli.options import Duration
+from turnctl.cli.problems import Problem
+from turnctl.cli.settings.taking import taken_of
 from turnctl.cli.showing import colour_option
-from turnctl.cli.stdout import put, put_document
+from turnctl.cli.stdout import put, put_document, width
 from turnctl.cli.table import clean
 from turnctl.cli.talk import say
 from turnctl.clock import parse_duration
@@ -24,18 +26,34 @@ if TYPE_CHECKING:
 __all__ = ["doctor"]
 
 SCHEMA = "turnctl.doctor/1"
-AREAS = ("platform", "process", "state", "terminal")
+AREAS = ("platform", "process", "state", "terminal", "config")
+_PATHS = ("state-dir", "ledger", "user-config", "project-config")
 _PAINT = {"ok": "completed", "warn": "warned", "fail": "failed", "skip": ""}
 
 
+class Doctor(Answering):
+    """Looks at settings that cannot be used as at everything else; --config without a FILE shows them."""
+
+    knows_bad_settings = True
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = [*args, "-"][1:]
+        found = [
+            "--settings" if one == "--config" and after.startswith("-") else one
+            for one, after in zip(args, rest, strict=True)
+        ]
+        return super().parse_args(ctx, found)
+
+
 @click.command(
-    cls=Answering,
+    cls=Doctor,
     short_help="Say what this machine can contain and keep, with remedies.",
     examples=[
         ("turnctl doctor", "all that can be looked at"),
         ("turnctl doctor --only state", "the state directory alone"),
         ("turnctl doctor --fix", "and take from others what they can reach there"),
         ("turnctl doctor --end-leftovers --dry-run", "what earlier commands have left, and what would be done"),
+        ("turnctl doctor --config", "every setting, and where it comes from"),
         ("cd $(turnctl doctor --print state-dir)", "where turnctl keeps what it remembers"),
     ],
     tables=[
@@ -71,7 +89,15 @@ _PAINT = {"ok": "completed", "warn": "warned", "fail": "failed", "skip": ""}
 )
 @click.option("--strict", is_flag=True, help="Take a warning for a failure.")
 @click.option("--fix", is_flag=True, help="Mend the modes of the state directory first, and say what was done.")
-@click.option("--print", "name", type=click.Choice(["state-dir", "ledger"]), help="Print that path, and nothing else.")
+@click.option(
+    "--settings",
+    "is_settings",
+    is_flag=True,
+    help="Only settings, and where each comes from; --config without a FILE does it too. With -q those that are set.",
+)
+@click.option(
+    "--print", "name", type=click.Choice(_PATHS), metavar="NAME", help=f"Print that path alone: {', '.join(_PATHS)}."
+)
 @colour_option()
 @answering()
 def doctor(
@@ -83,14 +109,13 @@ def doctor(
     grace: str | None,
     strict: bool,
     fix: bool,
+    is_settings: bool,
     name: str | None,
     color: Colour,
     as_json: bool,
     state_dir: str | None,
     quiet: int,
 ) -> Code:
-    from turnctl.ledger.whereabouts import default_path
-
     if is_ending:
         if areas or is_leftovers or strict or fix or name is not None:
             raise click.UsageError("--end-leftovers is for itself: give it with --dry-run, --yes and --grace alone")
@@ -103,8 +128,16 @@ def doctor(
         if given:
             raise click.UsageError(f"{option} goes with --end-leftovers")
     if name is not None:
-        path = default_path(state_dir)
-        put(f"{path if name == 'ledger' else path.parent}\n")
+        put(f"{_path(name, state_dir)}\n")
+        return Code.OK
+    if is_settings:
+        from turnctl.cli.settings import shown
+
+        ctx = click.get_current_context()
+        if as_json:
+            put_document(shown.as_dict(ctx, taken_of(ctx)))
+        else:
+            put(shown.as_text(ctx, taken_of(ctx), width=width(), only_given=quiet > 0))
         return Code.OK
     if fix:
         from turnctl.cli.checks.state import mend
@@ -126,6 +159,27 @@ def doctor(
     return Code.NOT_SO if is_bad else Code.OK
 
 
+def _path(name: str, state_dir: str | None) -> str:
+    """The path of that name. Raises ``Problem`` where there is none."""
+    if name in ("state-dir", "ledger"):
+        from turnctl.ledger.whereabouts import default_path
+
+        path = default_path(state_dir)
+        return str(path if name == "ledger" else path.parent)
+    from turnctl.cli.settings.places import user_file
+
+    if name == "user-config":
+        found = user_file()
+        if found is None:
+            raise Problem("no_file", "this user has no home directory", "set XDG_CONFIG_HOME", Code.NOT_SO)
+        return found
+    for one in taken_of(click.get_current_context()).files:
+        if one.kind == "project" and one.data is not None:
+            return one.path
+    text = "no pyproject.toml from here upwards has a table [tool.turnctl], and there is no turnctl.toml"
+    raise Problem("no_file", text, "docs/config.md says what can be set there", Code.NOT_SO)
+
+
 def _checks(areas: tuple[str, ...], state_dir: str | None) -> Iterator[Check]:
     from turnctl.cli.checks.check import made
 
@@ -145,6 +199,11 @@ def _checks(areas: tuple[str, ...], state_dir: str | None) -> Iterator[Check]:
         from turnctl.cli.checks import terminal
 
         yield from made(terminal.looks())
+    if "config" in areas:
+        from turnctl.cli.checks import config
+
+        taken = taken_of(click.get_current_context())
+        yield from made(config.looks(taken.files, taken.problem))
 
 
 def _text(check: Check, color: Colour) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from turnctl.cli.common import state_dir_option
 from turnctl.cli.folder import current
 from turnctl.cli.options import Size
 from turnctl.cli.talk import note
@@ -78,13 +79,7 @@ _OPTIONS = (
         show_envvar=True,
         help="Of each stream keep so much: the first half of it, and the end.",
     ),
-    click.option(
-        "--state-dir",
-        metavar="DIR",
-        envvar="TURNCTL_STATE_DIR",
-        show_envvar=True,
-        help="Where turnctl keeps what it remembers. Default: turnctl in the user's state directory.",
-    ),
+    state_dir_option(),
 )
 
 

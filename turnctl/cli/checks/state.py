@@ -12,6 +12,7 @@ from pathlib import Path
 
 from turnctl.cli.checks.check import Finding, Look
 from turnctl.cli.problems import of_store
+from turnctl.cli.settings.places import user_file
 from turnctl.errors import StoreError, StoreMissing
 from turnctl.ledger.places import FILES, check_file_system, file_system_of
 from turnctl.ledger.whereabouts import default_path
@@ -154,5 +155,7 @@ def _size(path: Path) -> Finding:
     details = {"bytes": size, "turns": all_, "ended": ended}
     summary = f"{format_size(size)} for {all_:,} turns, of which {ended:,} have ended"
     if size > _LARGE:
-        return Finding("warn", summary, "turnctl ledger prune --older-than 30d", details)
+        where = user_file() or "your settings"
+        remedy = f'turnctl ledger prune --older-than 30d; with keep = "30d" in {where} turnctl ledger prune is enough'
+        return Finding("warn", summary, remedy, details)
     return Finding("ok", summary, details=details)

@@ -60,15 +60,21 @@ def _own(table: Table, path: tuple[str, ...]) -> Mapping[str, Any]:
     return dict(at)
 
 
-def check_root(table: Table, commands: Collection[str], shared: Mapping[str, Files]) -> None:
+def check_root(
+    table: Table, commands: Collection[str], shared: Mapping[str, Files], below: Mapping[str, Collection[str]]
+) -> None:
     """Raise ``SettingsProblem`` for what stands outside of the tables of commands and is no setting, and for a table of
-    no command."""
+    no command. ``below`` are commands that have commands, with these."""
     for key, value in table.root.items():
         if isinstance(value, dict) and key in commands:
             continue
         if isinstance(value, dict) or key not in shared:
             raise _unknown(table, (), key, [*commands] if isinstance(value, dict) else [*shared])
         _check_scope(table, (), key, shared[key], None)
+    for name, names in below.items():
+        for key in _own(table, (name,)):
+            if key not in names:
+                raise _unknown(table, (name,), key, names)
 
 
 def _check_scope(table: Table, path: tuple[str, ...], key: str, files: Files, param: click.Parameter | None) -> None:
@@ -84,7 +90,7 @@ def _check_scope(table: Table, path: tuple[str, ...], key: str, files: Files, pa
 def _unknown(table: Table, path: tuple[str, ...], key: str, known: Collection[str]) -> SettingsProblem:
     near = get_close_matches(key.replace("_", "-"), known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(known))}" if known else _LISTS
-    what = "command" if not path and isinstance(table.root.get(key), dict) else "setting"
+    what = "command" if isinstance(_own(table, path).get(key), dict) else "setting"
     return SettingsProblem(f"{table.where(path, key)}: there is no such {what}", hint)
 
 

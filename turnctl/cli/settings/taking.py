@@ -53,11 +53,19 @@ def take(ctx: click.Context, args: list[str], *, may_fail: bool = False) -> None
     try:
         tables = [read(one) for one in files if one.data is not None]
         for table in tables:
-            check_root(table, COMMANDS, SHARED)
+            check_root(table, COMMANDS, SHARED, _below(ctx))
         taken = Taken(files, of_command(tables, path_of(ctx.command), ctx.command.get_params(ctx)))
     except SettingsProblem as error:
         taken = Taken(files, problem=error)
     _keep(ctx, args, taken, may_fail)
+
+
+def _below(ctx: click.Context) -> dict[str, list[str]]:
+    """The commands beside this one, where it is one of a command's."""
+    above = None if ctx.parent is None else ctx.parent.command
+    if not isinstance(above, click.Group) or ctx.parent is None or ctx.parent.parent is None:
+        return {}
+    return {above.name or "": above.list_commands(ctx.parent)}
 
 
 def _keep(ctx: click.Context, args: list[str], taken: Taken, may_fail: bool) -> None:
