@@ -156,6 +156,6 @@ def _size(path: Path) -> Finding:
     summary = f"{format_size(size)} for {all_:,} turns, of which {ended:,} have ended"
     if size > _LARGE:
         where = user_file() or "your settings"
-        remedy = f'turnctl ledger prune --older-than 30d; with keep = "30d" in {where} turnctl ledger prune is enough'
+        remedy = f'turnctl ledger prune --older-than 30d  # which keep = "30d" in {where} makes its default'
         return Finding("warn", summary, remedy, details)
     return Finding("ok", summary, details=details)

@@ -17,8 +17,8 @@ from turnctl.cli.settings.tables import Setting, Table
 __all__ = ["check_root", "of_command"]
 
 _LISTS = "turnctl doctor --settings lists what there is"
-#: kinds of value that say themselves what is missing where they get a number
-_WITH_UNIT = ("DUR", "SIZE")
+#: kinds of value that know themselves what to make of a number
+_NUMBERS = ("DUR", "SIZE", "N")
 _PATHS = ("DIR", "FILE")
 
 
@@ -114,7 +114,7 @@ def _setting(table: Table, path: tuple[str, ...], key: str, param: click.Paramet
     elif getattr(param, "multiple", False):
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise wrong("a list of texts")
-    elif not isinstance(value, str) and (isinstance(value, bool) or param.type.name not in _WITH_UNIT):
+    elif not isinstance(value, str) and (isinstance(value, bool) or param.type.name not in _NUMBERS):
         raise wrong("a text")
     if isinstance(value, str) and (isinstance(param.type, click.Path) or param.type.name in _PATHS):
         value = os.path.join(os.path.dirname(table.found.path), os.path.expanduser(value))

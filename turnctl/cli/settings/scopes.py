@@ -19,6 +19,7 @@ _PROJECT: dict[tuple[str, ...], str] = {
     ("stop",): "grace wait",
     ("reconcile",): "timeout",
     ("ps",): "no-trunc number",
+    ("logs",): "lines timestamps",
 }
 _USER: dict[tuple[str, ...], str] = {
     ("run",): "containment limit no-core-dumps umask env unset-env shield record log log-max summary",
