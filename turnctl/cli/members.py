@@ -21,16 +21,16 @@ def warden_of(leader: int) -> int | None:
     return parent.pid if parent is not None and parent.name in _HOLDERS else None
 
 
-def members(leader: int | None, warden: int | None = None) -> list[tuple[str, int]]:
+def members(leader: int | None, warden: int | None = None, *, is_ours: bool = True) -> list[tuple[str, int]]:
     """Name and pid of what lives of the command, by its group, its session and its descendants now.
 
     Without a ``leader``, which is not known in the moment of the start, by our own children. What has left all three
-    is a child of the ``warden``.
+    is a child of the ``warden``. Where the command is not ours, our own children are no part of it.
 
     A look, not a proof; empty where processes cannot be seen.
     """
     table = {pid: entry for pid, entry in read_table().items() if pid not in helpers}
-    parents = {os.getpid(), warden}
+    parents = {os.getpid(), warden} if is_ours else {warden}
     found = {pid for pid, entry in table.items() if entry.ppid in parents or leader in (pid, entry.pgrp, entry.sid)}
     news = set(found)
     while news:

@@ -17,6 +17,7 @@ from turnctl.cli.showing import code_of, colour_option, format_of, line_of, prec
 from turnctl.cli.state import CODES
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.table import clean
+from turnctl.cli.talk import complain
 from turnctl.cli.times import TimeFormat, shown
 from turnctl.clock import wall
 from turnctl.ledger.effects_glance import effects as look
@@ -36,6 +37,11 @@ SCHEMA = "turnctl.shown/1"
 #: events that are shown where not all are asked for
 _LAST = 10
 
+_STACKS = [
+    ("0", "its program has answered"),
+    ("1, 3", "it was lost; it is over"),
+    ("6", "its program has not answered within 2 s; why is on stderr"),
+]
 _PROCESSES = """
 SELECT kind, name, process, begun_at, signal, stopped, ended_at, detail FROM activity
 WHERE inc = ? AND gen = ? ORDER BY pos
@@ -48,9 +54,10 @@ WHERE inc = ? AND gen = ? ORDER BY pos
     examples=[
         ("turnctl show @", "the newest turn"),
         ("turnctl show --events t2nn3c", "all that happened, in the order of the ledger"),
+        ("turnctl show --stacks @", "where its program stands in its code now, if it runs"),
         ("turnctl show --json session:build", "all of it for a program"),
     ],
-    tables=[("Exit status", CODES)],
+    tables=[("Exit status", CODES), ("With --stacks", _STACKS)],
     help="The three facts are apart: that a stop was asked for says nothing of what ended, and neither says what got "
     "out. Without options all blocks are shown, with the last ten events.",
 )
@@ -58,6 +65,9 @@ WHERE inc = ? AND gen = ? ORDER BY pos
 @click.option("--events", "is_events", is_flag=True, help="Only the events, and all of them.")
 @click.option("--processes", "is_processes", is_flag=True, help="Only what it started.")
 @click.option("--effects", "is_effects", is_flag=True, help="Only its effects.")
+@click.option(
+    "--stacks", "is_stacks", is_flag=True, help="Only where its program stands in its code now, and its processes."
+)
 @time_option()
 @colour_option()
 @answering()
@@ -66,6 +76,7 @@ def show(
     is_events: bool,
     is_processes: bool,
     is_effects: bool,
+    is_stacks: bool,
     time_format: TimeFormat | None,
     color: Colour,
     as_json: bool,
@@ -75,8 +86,12 @@ def show(
     there = opened(state_dir)
     if there is None:
         raise no_turns(state_dir, turn)
+    if is_stacks and (is_events or is_processes or is_effects):
+        raise click.UsageError("--stacks is of this moment, and the others are of the record; give one of them")
     with there:
         found = find(there, turn)
+        if is_stacks:
+            return _stacks(there, found, str(default_path(state_dir)), as_json=as_json, quiet=quiet)
         known = _Known(there, found)
     if found.ended_at is None:  # its row says nothing yet of what is kept, and never will where it was killed
         known.look_at(sizes(str(default_path(state_dir).parent), found.turn_id))
@@ -88,6 +103,20 @@ def show(
         text = known.text(lambda at: shown(at, how, now), chosen if any(chosen) else None, color)
         put("\n".join(text) + "\n")
     return code_of(found)
+
+
+def _stacks(there: Glances, found: Glance, path: str, *, as_json: bool, quiet: int) -> Code:
+    from turnctl.cli.stacks import asked
+
+    stacks = asked(there, found, path)
+    problem = stacks.problem()
+    if as_json:
+        put_document(stacks.as_dict())
+    elif not quiet:
+        put("\n".join(stacks.text()) + "\n")
+    if problem is not None:
+        complain(problem, f"turnctl show {found.turn_id} tells what is on record")
+    return stacks.code
 
 
 class _Known:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from turnctl import log
 from turnctl.clock import wall
 from turnctl.errors import EffectCompleted, LedgerRefused
-from turnctl.ledger import dealings, turnrows
+from turnctl.ledger import dealings, stacks, turnrows
 from turnctl.ledger.deaths import deaths_in
 from turnctl.ledger.identity import this_process
 from turnctl.ledger.moves import whole
@@ -103,6 +103,7 @@ class Attachment:
 
     def begin(self) -> None:
         self._unwatch = self.store.watch(self.inc, self._rung)  # W1
+        stacks.begins(self.inc, self.turn)
         try:
             self._take()
         except BaseException:
@@ -164,6 +165,7 @@ class Attachment:
     def _stop_listening(self) -> None:
         unwatch, self._unwatch = self._unwatch, None
         if unwatch is not None:
+            stacks.ends(self.inc)
             unwatch()
 
     # -- a cancellation ---------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from typing import Protocol
 
-__all__ = ["Ear", "open_ear"]
+__all__ = ["Ear", "open_ear", "ring"]
 
 _IN_MODIFY, _IN_ATTRIB, _IN_DELETE_SELF, _IN_MOVE_SELF, _IN_IGNORED = 0x2, 0x4, 0x400, 0x800, 0x8000
 _GONE = _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_IGNORED
@@ -38,6 +38,15 @@ def open_ear(file: str) -> Ear:
     with suppress(OSError, AttributeError, ImportError):  # none left for this user, or a system that has none
         return _Listening(file)
     return _Blind()
+
+
+def ring(file: str) -> None:
+    """Ring the bell ``file``, by its name, since somebody may have removed the one that was there."""
+    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.pwrite(fd, b"!", 0)
+    finally:
+        os.close(fd)
 
 
 def _touch(file: str) -> None:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from turnctl import log
-from turnctl.ledger import dealings, turnrows
+from turnctl.ledger import dealings, stacks, turnrows
 from turnctl.ledger.attachment import Attachment, error_of
 from turnctl.ledger.identity import identity_of, this_process
 from turnctl.ledger.names import keepable, new_id
@@ -104,6 +104,7 @@ class Recorded(Attachment):
     def begin(self) -> None:
         try:
             self._unwatch = self.store.watch(self.inc, self._rung)
+            stacks.begins(self.inc, self.turn)
             self._register()
         except Exception as error:
             self._stop_listening()

@@ -12,7 +12,6 @@ raises is told by ``threading.excepthook`` and keeps nothing from the next.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import sys
 import threading
@@ -21,8 +20,9 @@ from contextlib import suppress
 
 from turnctl import log
 from turnctl.errors import StoreClosed, StoreError
+from turnctl.ledger import stacks
 from turnctl.ledger.connections import Connections
-from turnctl.ledger.ears import Ear, open_ear
+from turnctl.ledger.ears import Ear, open_ear, ring
 from turnctl.ledger.highwater import marks_of
 from turnctl.ledger.refusals import FAULTS, told
 
@@ -52,12 +52,7 @@ class Doorbell:
     def ring(self) -> None:
         """Tell every process that there is something new. A bell that cannot be rung is found by the net (K3)."""
         try:
-            # by its name, since somebody may have removed the one that was there
-            fd = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            try:
-                os.pwrite(fd, b"!", 0)
-            finally:
-                os.close(fd)
+            ring(self._file)
         except OSError as error:
             log.warning("ledger.bell_silent", file=self._file, error=str(error))
 
@@ -99,6 +94,7 @@ class Doorbell:
             except FAULTS as error:
                 log.warning("ledger.bell_unread", path=self._path, error=str(error))
                 self._tell(None)  # each reads for itself, and meets what is wrong
+            stacks.answer(self._path)
         self._give_back()
 
     def _look(self, *, rung: bool) -> set[str]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from turnctl.records.stops import StopRecord
     from turnctl.tokens.turn import TurnCore
 
-__all__ = ["diagnose", "trace_checkpoints"]
+__all__ = ["diagnose", "owned_threads", "trace_checkpoints"]
 
 _SHOWN = 12  # lines of each stack
 _UNTRACED = "the gaps between checkpoints, since they are not traced: call turn.trace_checkpoints() when it begins"
@@ -133,7 +133,7 @@ def _running(turn: TurnCore) -> tuple[str, ...]:
 def _threads(turn: TurnCore) -> tuple[tuple[Standing, ...], tuple[str, ...]]:
     """The threads that belong to the turn, and the names of the others."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
-    owned = _owned(turn)
+    owned = owned_threads(turn)
     found: list[Standing] = []
     others: list[str] = []
     for ident, frame in frames_now().items():
@@ -152,7 +152,7 @@ def _threads(turn: TurnCore) -> tuple[tuple[Standing, ...], tuple[str, ...]]:
     return tuple(found), tuple(others)
 
 
-def _owned(turn: TurnCore) -> dict[int, str]:
+def owned_threads(turn: TurnCore) -> dict[int, str]:
     """The idents of the threads that the turn started, each with what it is."""
     found: dict[int, str] = {}
     for activity in turn.activities.all():
