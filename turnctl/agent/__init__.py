@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from turnctl.lazily import names_of
 
 if TYPE_CHECKING:
+    from turnctl.agent.assembling import Assembly
     from turnctl.agent.closing import close_calls
     from turnctl.agent.gates import Approval, Decision, Desk
     from turnctl.agent.history import History
@@ -32,13 +33,16 @@ if TYPE_CHECKING:
     from turnctl.agent.tools import Acts, Tool, tool
     from turnctl.agent.validating import history_problems, validate_history
     from turnctl.agent.windows import is_window, kind_of
+    from turnctl.agent.wires import AnthropicMessages, OpenAIChat, from_anthropic, from_openai, to_anthropic, to_openai
     from turnctl.errors import BadCall, BadHistory, CircuitOpen, WindowExceeded
     from turnctl.records.runs import CallRecord, Event, GateRecord, RunRecord, StepRecord
 
 __all__ = [
     "Acts",
     "AgentLoop",
+    "AnthropicMessages",
     "Approval",
+    "Assembly",
     "BadCall",
     "BadHistory",
     "Breaker",
@@ -56,6 +60,7 @@ __all__ = [
     "Mark",
     "Message",
     "Opaque",
+    "OpenAIChat",
     "Reply",
     "Result",
     "Retry",
@@ -70,9 +75,13 @@ __all__ = [
     "Usage",
     "WindowExceeded",
     "close_calls",
+    "from_anthropic",
+    "from_openai",
     "history_problems",
     "is_window",
     "kind_of",
+    "to_anthropic",
+    "to_openai",
     "tool",
     "validate_history",
 ]
@@ -80,7 +89,9 @@ __all__ = [
 _HOMES = {
     "Acts": "turnctl.agent.tools",
     "AgentLoop": "turnctl.agent.loop",
+    "AnthropicMessages": "turnctl.agent.wires",
     "Approval": "turnctl.agent.gates",
+    "Assembly": "turnctl.agent.assembling",
     "BadCall": "turnctl.errors",
     "BadHistory": "turnctl.errors",
     "Breaker": "turnctl.agent.retrying",
@@ -98,6 +109,7 @@ _HOMES = {
     "Mark": "turnctl.agent.messages",
     "Message": "turnctl.agent.messages",
     "Opaque": "turnctl.agent.messages",
+    "OpenAIChat": "turnctl.agent.wires",
     "Reply": "turnctl.agent.messages",
     "Result": "turnctl.agent.messages",
     "Retry": "turnctl.agent.retrying",
@@ -112,9 +124,13 @@ _HOMES = {
     "Usage": "turnctl.agent.messages",
     "WindowExceeded": "turnctl.errors",
     "close_calls": "turnctl.agent.closing",
+    "from_anthropic": "turnctl.agent.wires",
+    "from_openai": "turnctl.agent.wires",
     "history_problems": "turnctl.agent.validating",
     "is_window": "turnctl.agent.windows",
     "kind_of": "turnctl.agent.windows",
+    "to_anthropic": "turnctl.agent.wires",
+    "to_openai": "turnctl.agent.wires",
     "tool": "turnctl.agent.tools",
     "validate_history": "turnctl.agent.validating",
 }

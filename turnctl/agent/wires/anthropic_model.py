@@ -1,0 +1,178 @@
+"""A model behind a client of Anthropic's messages: ``anthropic.Anthropic``, or whatever speaks its shape.
+
+The client is the host's own: with one of ``turnctl.integrations`` below it a stop closes the connection. Each method
+blocks for the model, on the caller's thread, and is a checkpoint where the client is. A model is not changed by use.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from turnctl.agent.closing.shapes import Item, plain, without_none
+from turnctl.agent.wires.anthropic import parts_of_blocks, to_anthropic, tools_to_anthropic
+from turnctl.agent.wires.reading import closing, get, number, refuse_options
+from turnctl.errors import BadArgument
+from turnctl.records.messages import Mark, Message
+from turnctl.records.replies import CallDelta, Delta, Reply, ReplyStop, TextDelta, ThinkingDelta, Usage
+
+__all__ = ["AnthropicMessages"]
+
+_STOPS: dict[str, ReplyStop] = {
+    "end_turn": "end",
+    "tool_use": "calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "stop_sequence": "stop_sequence",
+    "refusal": "refusal",
+    "pause_turn": "pause",
+}
+_OURS = ("messages", "model", "stream", "system", "tools")
+
+
+class AnthropicMessages:
+    """A model for the loop, over ``client``: an object with ``messages.create``, or a function like that.
+
+    ``options`` go into each request as they are (``temperature``, ``thinking``, ``tool_choice``). Tokens that came from
+    a cache or went into one are among the input, as OpenAI counts them.
+    """
+
+    def __init__(self, client: Any, model: str, *, max_tokens: int = 4096, **options: Any) -> None:
+        create: Callable[..., Any] | None = getattr(getattr(client, "messages", None), "create", None)
+        if create is None and callable(client):
+            create = client
+        if not callable(create):
+            raise BadArgument(f"an Anthropic client has messages.create, or is a function like it; not {client!r}")
+        refuse_options(options, _OURS)
+        self._create = create
+        self.model = model
+        self._options = {"max_tokens": max_tokens, **options}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.model}>"
+
+    def request(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> dict[str, Any]:
+        """What is sent, without sending it. Pure."""
+        system, told = to_anthropic(messages)
+        found: dict[str, Any] = {"model": self.model, "messages": told, **self._options}
+        if system:
+            found["system"] = system
+        if offered := tools_to_anthropic(tools):
+            found["tools"] = offered
+        return found
+
+    def complete(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> Reply:
+        """One whole reply."""
+        return reply_of_message(self._create(**self.request(messages, tools)))
+
+    def stream(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> Iterator[Delta | Reply]:
+        """The reply as it comes; at last the whole of it. Nothing is sent before the first item is asked for.
+
+        A stream that ends without a reason gives a reply whose ``stop`` is "cut" and whose message is marked so.
+        """
+        reading = _Reading()
+        with closing(self._create(**self.request(messages, tools), stream=True)) as source:
+            for event in source:
+                yield from reading.read(event)
+        yield reading.reply()
+
+
+def usage_of(told: Any) -> Usage | None:
+    if told is None:
+        return None
+    cached = number(told, "cache_read_input_tokens")
+    fed = number(told, "input_tokens") + cached + number(told, "cache_creation_input_tokens")
+    return Usage(fed, number(told, "output_tokens"), cached)
+
+
+def reply_of_message(given: Any) -> Reply:
+    """A message of the client as a reply."""
+    blocks = [without_none(plain(block, "the model's answer")) for block in get(given, "content", ())]
+    word = get(given, "stop_reason")
+    stop = _STOPS.get(word, "other") if word else "cut"
+    message = Message("assistant", parts_of_blocks(blocks))
+    if stop == "cut":
+        message = message.marked(Mark("partial", "cut"))
+    return Reply(message, stop, usage_of(get(given, "usage")), get(given, "model"), get(given, "id"), word)
+
+
+class _Reading:
+    """One stream."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, Item] = {}
+        self._pieces: dict[int, list[str]] = {}
+        self._calls: dict[int, int] = {}
+        self._start: Any = None
+        self._usage: Item = {}
+        self._word: str | None = None
+
+    def read(self, event: Any) -> Iterator[Delta]:
+        kind = get(event, "type")
+        if kind == "message_start":
+            self._start = get(event, "message")
+            self._count(get(self._start, "usage"))
+        elif kind == "content_block_start":
+            yield from self._begin(get(event, "index", 0), plain(get(event, "content_block"), "a content block"))
+        elif kind == "content_block_delta":
+            yield from self._more(get(event, "index", 0), get(event, "delta"))
+        elif kind == "message_delta":
+            self._word = get(get(event, "delta"), "stop_reason") or self._word
+            self._count(get(event, "usage"))
+
+    def _count(self, told: Any) -> None:
+        """What is told later is told in sum, and stands for what was told before."""
+        if told is not None:
+            self._usage.update(without_none(plain(told, "the usage")))
+
+    def _begin(self, index: int, block: Item) -> Iterator[Delta]:
+        self._blocks[index] = block = without_none(block)
+        if block.get("type") == "tool_use":
+            self._calls[index] = len(self._calls)
+            yield CallDelta(self._calls[index], block.get("id"), block.get("name"))
+        elif block.get("type") == "text" and block.get("text"):
+            yield TextDelta(block["text"])
+
+    def _more(self, index: int, delta: Any) -> Iterator[Delta]:
+        block = self._blocks.setdefault(index, {"type": "text", "text": ""})
+        kind = get(delta, "type")
+        if kind == "text_delta":
+            text = get(delta, "text", "")
+            block["text"] = f"{block.get('text', '')}{text}"
+            yield TextDelta(text)
+        elif kind == "thinking_delta":
+            text = get(delta, "thinking", "")
+            block["thinking"] = f"{block.get('thinking', '')}{text}"
+            yield ThinkingDelta(text)
+        elif kind == "signature_delta":
+            block["signature"] = f"{block.get('signature', '')}{get(delta, 'signature', '')}"
+        elif kind == "input_json_delta":
+            text = get(delta, "partial_json", "")
+            self._pieces.setdefault(index, []).append(text)
+            if index in self._calls:
+                yield CallDelta(self._calls[index], arguments=text)
+
+    def reply(self) -> Reply:
+        blocks = []
+        for index in sorted(self._blocks):
+            block = self._blocks[index]
+            if text := "".join(self._pieces.get(index, ())):
+                is_call = block.get("type") == "tool_use"
+                block = {**block, "input": text if is_call else _object_of(text)}
+            blocks.append(block)
+        stop = _STOPS.get(self._word, "other") if self._word else "cut"
+        if stop == "cut":  # thinking without its signature is of no use to anybody
+            blocks = [block for block in blocks if block.get("type") != "thinking" or block.get("signature")]
+        message = Message("assistant", parts_of_blocks(blocks))
+        if stop == "cut":
+            message = message.marked(Mark("partial", "cut"))
+        usage = usage_of(self._usage) if self._usage else None
+        return Reply(message, stop, usage, get(self._start, "model"), get(self._start, "id"), self._word)
+
+
+def _object_of(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {}

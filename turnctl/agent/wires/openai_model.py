@@ -1,0 +1,167 @@
+"""A model behind a client of OpenAI's chat: ``openai.OpenAI``, ``litellm.completion``, or whatever speaks its shape.
+
+The client is the host's own: with one of ``turnctl.integrations`` below it a stop closes the connection. Each method
+blocks for the model, on the caller's thread, and is a checkpoint where the client is. A model is not changed by use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from turnctl.agent.calling import Calling, call_of, distinct
+from turnctl.agent.wires.openai import to_openai, tools_to_openai
+from turnctl.agent.wires.reading import closing, get, number, refuse_options
+from turnctl.errors import BadArgument, TurnctlError
+from turnctl.records.messages import Mark, Message
+from turnctl.records.replies import Delta, Reply, ReplyStop, TextDelta, ThinkingDelta, Usage
+
+__all__ = ["OpenAIChat"]
+
+_STOPS: dict[str, ReplyStop] = {
+    "stop": "end",
+    "tool_calls": "calls",
+    "function_call": "calls",
+    "length": "length",
+    "content_filter": "refusal",
+}
+_OURS = ("messages", "model", "stream", "tools")
+
+
+class OpenAIChat:
+    """A model for the loop, over ``client``: an object with ``chat.completions.create``, or a function like that.
+
+    ``options`` go into each request as they are (``temperature``, ``max_tokens``, ``tool_choice``). ``stream_usage``
+    asks for the number of tokens at the end of a stream, which some servers do not know.
+    """
+
+    def __init__(self, client: Any, model: str, *, stream_usage: bool = True, **options: Any) -> None:
+        completions = getattr(getattr(client, "chat", None), "completions", None)
+        create: Callable[..., Any] | None = getattr(completions, "create", None)
+        if create is None and callable(client):
+            create = client
+        if not callable(create):
+            raise BadArgument(f"an OpenAI client has chat.completions.create, or is a function like it; not {client!r}")
+        refuse_options(options, _OURS)
+        self._create = create
+        self.model = model
+        self._stream_usage = stream_usage
+        self._options = options
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.model}>"
+
+    def request(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> dict[str, Any]:
+        """What is sent, without sending it. Pure."""
+        found: dict[str, Any] = {"model": self.model, "messages": to_openai(messages), **self._options}
+        if told := tools_to_openai(tools):
+            found["tools"] = told
+        return found
+
+    def complete(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> Reply:
+        """One whole reply."""
+        return reply_of_completion(self._create(**self.request(messages, tools)))
+
+    def stream(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> Iterator[Delta | Reply]:
+        """The reply as it comes; at last the whole of it. Nothing is sent before the first item is asked for.
+
+        A stream that ends without a reason gives a reply whose ``stop`` is "cut" and whose message is marked so.
+        """
+        request = {**self.request(messages, tools), "stream": True}
+        if self._stream_usage:
+            request.setdefault("stream_options", {"include_usage": True})
+        reading = _Reading()
+        with closing(self._create(**request)) as source:
+            for chunk in source:
+                yield from reading.read(chunk)
+        yield reading.reply()
+
+
+def usage_of(given: Any) -> Usage | None:
+    """The tokens of a reply; those from a cache are among the input."""
+    told = get(given, "usage")
+    if told is None:
+        return None
+    details = get(told, "prompt_tokens_details")
+    return Usage(number(told, "prompt_tokens"), number(told, "completion_tokens"), number(details, "cached_tokens"))
+
+
+def stop_of(word: str | None, has_calls: bool, refused: bool) -> ReplyStop:
+    if refused:
+        return "refusal"
+    found = "cut" if word is None else _STOPS.get(word, "other")
+    if has_calls and found == "end":  # some servers call and say "stop"
+        return "calls"
+    return found
+
+
+def reply_of_completion(given: Any) -> Reply:
+    """A completion as a reply. Raises ``TurnctlError`` if it has no choice."""
+    choices = get(given, "choices", ())
+    if not choices:
+        raise TurnctlError(f"the model's answer has no choice: {given!r}; look at the client and its server")
+    choice = choices[0]
+    message = get(choice, "message")
+    refusal = get(message, "refusal", "")
+    calls = []
+    for one in get(message, "tool_calls", ()):
+        told = get(one, "function")
+        if told is None:
+            raise TurnctlError(f"the model called what is no function: {one!r}; offer it function tools alone")
+        calls.append(call_of(get(one, "id", ""), get(told, "name", ""), get(told, "arguments")))
+    older = get(message, "function_call")
+    if older is not None and not calls:
+        calls.append(call_of(f"call_{get(older, 'name')}", get(older, "name", ""), get(older, "arguments")))
+    word = get(choice, "finish_reason")
+    found = Message.assistant(get(message, "content", "") or refusal, distinct(calls))
+    stop = stop_of(word or "stop", bool(calls), bool(refusal))
+    return Reply(found, stop, usage_of(given), get(given, "model"), get(given, "id"), word)
+
+
+class _Reading:
+    """One stream."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._calling = Calling()
+        self._refused = False
+        self._word: str | None = None
+        self._usage: Usage | None = None
+        self._model: str | None = None
+        self._id: str | None = None
+
+    def read(self, chunk: Any) -> Iterator[Delta]:
+        self._usage = usage_of(chunk) or self._usage
+        self._model = get(chunk, "model") or self._model
+        self._id = get(chunk, "id") or self._id
+        for choice in get(chunk, "choices", ()):
+            if get(choice, "index", 0) != 0:
+                continue
+            self._word = get(choice, "finish_reason") or self._word
+            yield from self._delta(get(choice, "delta"))
+
+    def _delta(self, delta: Any) -> Iterator[Delta]:
+        if thought := get(delta, "reasoning_content") or get(delta, "reasoning"):
+            yield ThinkingDelta(str(thought))
+        refusal = get(delta, "refusal", "")
+        self._refused = self._refused or bool(refusal)
+        if text := get(delta, "content", "") or refusal:
+            self._texts.append(text)
+            yield TextDelta(text)
+        for n, one in enumerate(get(delta, "tool_calls", ())):
+            told = get(one, "function")
+            key = get(one, "index", n)
+            yield self._calling.add(key, get(one, "id"), get(told, "name"), get(told, "arguments", ""))
+        older = get(delta, "function_call")
+        if older is not None:
+            name = get(older, "name")
+            call_id = f"call_{name}" if name else None
+            yield self._calling.add("function_call", call_id, name, get(older, "arguments", ""))
+
+    def reply(self) -> Reply:
+        calls = self._calling.calls()
+        message = Message.assistant("".join(self._texts), calls)
+        stop = stop_of(self._word, bool(calls), self._refused and self._word is not None)
+        if stop == "cut":
+            message = message.marked(Mark("partial", "cut"))
+        return Reply(message, stop, self._usage, self._model, self._id, self._word)
