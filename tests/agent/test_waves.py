@@ -1,0 +1,278 @@
+"""The calls of a reply, one after the other and side by side: started once or not at all, and what is known of each."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from loops import Gate, Played, calls, feed_is_strict, statuses, stop_inside
+
+import turnctl
+from turnctl.agent import AgentLoop, Call, Message, Result, Tool
+
+
+def _plain(fn: Any, name: str, **options: Any) -> Tool:
+    return Tool(fn, name=name, schema={"type": "object"}, **options)
+
+
+def _word(**_: Any) -> str:
+    return "word"
+
+
+def test_calls_are_carried_out_in_order() -> None:
+    """Without ``parallel`` one call is over before the next one is started."""
+    log: list[str] = []
+
+    def logs(n: int) -> int:
+        """Logs."""
+        log.append(f"in {n}")
+        time.sleep(0.005)
+        log.append(f"out {n}")
+        return n
+
+    reply = Message.assistant("", [Call("a", "logs", {"n": 1}), Call("b", "logs", {"n": 2})])
+    loop = AgentLoop(Played(reply, "done"), [logs])
+
+    assert "done" == loop.run("please").unwrap()
+    assert ["in 1", "out 1", "in 2", "out 2"] == log
+    assert ["1", "2"] == [one.text for one in loop.history.feed[2].results]
+
+
+def test_neighbours_run_side_by_side() -> None:
+    """With ``parallel`` calls of tools that allow it run at the same time; results stand in the order of the calls."""
+    meeting = threading.Barrier(3, timeout=10)
+
+    def meets(n: int) -> int:
+        """Waits for the others."""
+        meeting.wait()
+        return n
+
+    reply = Message.assistant("", [Call(f"c{n}", "meets", {"n": n}) for n in range(3)])
+    loop = AgentLoop(Played(reply, "done"), [meets], parallel=3)
+
+    assert "done" == loop.run("please").unwrap()
+    assert ["0", "1", "2"] == [one.text for one in loop.history.feed[2].results]
+
+
+def test_a_wave_ends_at_a_tool_that_wants_to_be_alone() -> None:
+    """One that is not for parallel runs alone, between what is before and after it."""
+    running: list[int] = []
+    most: list[int] = []
+
+    def counted(**_: Any) -> str:
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.01)
+        running.pop()
+        return "x"
+
+    tools = [_plain(counted, "beside"), _plain(counted, "alone", parallel=False)]
+    loop = AgentLoop(Played(calls("beside", "alone", "beside", "alone"), "done"), tools, parallel=4)
+
+    assert "done" == loop.run("please").unwrap()
+    assert 1 == max(most)
+
+
+def test_a_sibling_that_cannot_be_stopped_delays_by_the_patience_alone() -> None:
+    """A wave is answered when each call is back or was left behind, all at once; what had finished is kept."""
+    with Gate() as gate:
+        done = threading.Event()
+
+        def quick(**_: Any) -> str:
+            done.set()
+            return "finished"
+
+        def held(**_: Any) -> str:
+            assert done.wait(10)
+            return gate.pass_through()
+
+        tools = [_plain(quick, "quick"), _plain(held, "held")]
+        loop = AgentLoop(Played(calls("quick", "held", "held", "held", "quick")), tools, parallel=4)
+
+        def stop() -> Any:
+            while gate.count < 3 or _quick_ones_back(loop) < 1:
+                time.sleep(0.001)
+            return loop.cancel("stopped by the test")
+
+        stopped = stop_inside(loop, gate, stop=stop)
+        found = statuses(loop)
+
+        assert stopped.took_s < 1
+        assert {
+            "c2": "cancelled_unknown",
+            "c3": "cancelled_unknown",
+            "c4": "cancelled_unknown",
+            "c5": "not_started",
+        } == {name: status for name, status in found.items() if name != "c1"}
+        assert "completed" == found["c1"]
+        feed_is_strict(loop)
+        assert any("held" in name for name in stopped.result.report.alive)
+
+
+def _turn(loop: AgentLoop) -> turnctl.Turn:
+    found = turnctl.session(loop.session_id).turn
+    assert isinstance(found, turnctl.Turn)
+    return found
+
+
+def _quick_ones_back(loop: AgentLoop) -> int:
+    return sum(one.name == "quick" and one.state == "completed" for one in _turn(loop).report.activities)
+
+
+def test_a_tool_with_an_effect_is_given_the_grace() -> None:
+    """One that acts on the world may come back within the grace: then it is known what happened, and recorded."""
+    with Gate() as gate:
+
+        def sends(**_: Any) -> str:
+            gate.reached.set()
+            while not loop.cancel_signal.is_cancelled():
+                time.sleep(0.001)
+            time.sleep(0.15)  # longer than the patience
+            return "250 ok"
+
+        loop = AgentLoop(Played(calls("sends")), [_plain(sends, "sends", effect="mail.send")])
+        stopped = stop_inside(loop, gate)
+
+    assert {"c1": "completed"} == statuses(loop)
+    assert [("mail.send", "completed")] == [(one.kind, one.disposition) for one in stopped.result.report.effects]
+
+
+def test_an_effect_that_was_left_is_unknown() -> None:
+    """One that does not come back within the grace leaves an unknown effect, and the model is told so."""
+    with Gate() as gate:
+        tools = [_plain(gate.pass_through, "sends", effect="mail.send")]
+        loop = AgentLoop(Played(calls("sends")), tools, grace="50ms")
+        stopped = stop_inside(loop, gate)
+
+        assert {"c1": "cancelled_unknown"} == statuses(loop)
+        assert 1 == stopped.result.report.effects_unresolved
+
+
+def test_commands_of_a_tool_are_ended_with_it() -> None:
+    """A tool that runs a command is waited for while the command's tree is ended."""
+    started = Gate()
+
+    def shell(**_: Any) -> str:
+        started.reached.set()
+        return str(turnctl.run(["sleep", "60"]).returncode)
+
+    loop = AgentLoop(Played(calls("shell")), [_plain(shell, "shell")])
+
+    def stop() -> Any:
+        while not any(process.pid for process in _turn(loop).report.processes):
+            time.sleep(0.005)
+        return loop.cancel("stopped by the test")
+
+    stopped = stop_inside(loop, started, stop=stop)
+
+    assert stopped.took_s < 4
+    assert () == stopped.result.report.alive
+    assert "cancelled" == stopped.result.stop_reason
+
+
+def test_a_tool_has_its_own_time() -> None:
+    """One that takes too long is left, its outcome unknown, and the run goes on."""
+    with Gate() as gate:
+        tools = [_plain(gate.pass_through, "slow", timeout="20ms")]
+        loop = AgentLoop(Played(calls("slow"), "done"), tools)
+        result = loop.run("please")
+
+        assert ("completed", {"c1": "unknown"}) == (result.stop_reason, statuses(loop))
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (calls("nothing"), "there is no tool 'nothing'"),
+        (Message.assistant("", [Call("c1", "adds", raw="{broken")]), "not a JSON object"),
+        (Message.assistant("", [Call("c1", "adds", {"n": "seven"})]), "adds was not called"),
+        (Message.assistant("", [Call("c1", "adds", {"n": -1})]), "ValueError: too small"),
+    ],
+)
+def test_what_cannot_be_called_is_told_to_the_model(reply: Message, words: str) -> None:
+    """An unknown tool, arguments that do not fit, an exception: a failed result, and the run goes on."""
+
+    def adds(n: int) -> int:
+        """Adds one."""
+        if n < 0:
+            raise ValueError("too small")
+        return n + 1
+
+    loop = AgentLoop(Played(reply, "done"), [adds])
+
+    assert "done" == loop.run("please").unwrap()
+    assert {"c1": "failed"} == statuses(loop)
+    assert words in loop.history.feed[2].results[0].text
+
+
+def test_hooks_and_memory_see_each_call() -> None:
+    """A hook may refuse a call or word its result; memory is told, and adds to a failure."""
+
+    class Host:
+        def before_tool(self, call: Call) -> Any:
+            return Result(call.id, "not today", "denied") if call.name == "refused" else None
+
+        def after_tool(self, call: Call, result: Result) -> Any:
+            return Result(call.id, f"<{result.text}>", result.status) if call.name == "word" else None
+
+    class Memory:
+        def __init__(self) -> None:
+            self.stored: list[tuple[str, str]] = []
+
+        def store(self, call: Call, result: Result) -> None:
+            self.stored.append((call.name, result.text))
+
+        def reflect(self, call: Call, result: Result) -> str:
+            return "try something else"
+
+        def recall(self, messages: tuple[Message, ...]) -> list[Any]:
+            return ["remember this"]
+
+    def fails(**_: Any) -> str:
+        raise OSError("broken")
+
+    memory = Memory()
+    tools = [_plain(_word, "word"), _plain(_word, "refused"), _plain(fails, "fails")]
+    loop = AgentLoop(Played(calls("word", "refused", "fails"), "done"), tools, hooks=Host(), memory=memory)
+    result = loop.run("please")
+
+    assert "completed" == result.stop_reason
+    assert ["<word>", "not today", "OSError: broken\n\ntry something else"] == [
+        one.text for one in loop.history.feed[2].results
+    ]
+    assert ["word", "fails"] == [name for name, _ in memory.stored]
+    assert ["remember this", "please"] == [one.text for one in loop.model.requests[0]]
+    assert "remember this" not in [one.text for one in loop.history.transcript]
+
+
+def test_a_check_that_fails_lets_nothing_through() -> None:
+    """A hook that raises before a tool denies it; one that raises elsewhere is noted, and the run goes on."""
+
+    class Host:
+        def before_tool(self, call: Call) -> None:
+            raise RuntimeError("no rules")
+
+        def before_step(self, number: int) -> None:
+            raise RuntimeError("no paper")
+
+    loop = AgentLoop(Played(calls("word"), "done"), [_plain(_word, "word")], hooks=Host())
+    result = loop.run("please")
+
+    assert ("completed", {"c1": "denied"}) == (result.stop_reason, statuses(loop))
+    assert 3 == len(result.record.notes)
+    assert "before_step of Host failed: RuntimeError: no paper" in result.record.notes
+
+
+def test_each_call_has_its_record() -> None:
+    """The record of a step names each call, its status, and when it was started, if it was."""
+    with Gate() as gate:
+        tools = [_plain(_word, "word"), _plain(gate.pass_through, "gate")]
+        loop = AgentLoop(Played(calls("word", "gate", "word")), tools)
+        record = stop_inside(loop, gate).result.record
+    found = record.steps[0].calls
+
+    assert ["completed", "cancelled_unknown", "not_started"] == [one.status for one in found]
+    assert [True, True, False] == [one.started_at is not None for one in found]
+    assert record.as_dict()["steps"][0]["calls"][2]["status"] == "not_started"
