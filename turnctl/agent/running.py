@@ -100,9 +100,9 @@ class Run:
         loop.history.begin()
         loop.history.add(*self.prompt)  # R1
         points.reach("run.begun")
-        turn.check()
         self.telling.start()
         self.tell(Event("run_started", self.run_id))
+        turn.check()
         probe = getattr(loop.model, "probe", None)
         if probe is not None:
             self.raced(probe)
