@@ -70,6 +70,7 @@ def _as_words(param: click.Parameter) -> click.Parameter:
     if isinstance(param, click.Option):
         param.callback = None
         if not (param.is_flag or param.count):
+            param.metavar = param.metavar or param.type.name
             param.type = click.UNPROCESSED
     return param
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from turnctl.cli.common import SHARED
 from turnctl.cli.topics.presses import PRESSES
 from turnctl.cli.topics.reading import Part
 
@@ -19,11 +20,37 @@ KEPT = tuple((f"$XDG_STATE_HOME/turnctl/{name}", what) for name, what in _IN_STA
 
 def config() -> list[Part]:
     """Where settings come from."""
+    from turnctl.cli.settings.places import user_file
+
     return [
         (
-            "An option on the command line is stronger than its variable in the environment (turnctl help env), and "
-            "that is stronger than the default. What an option is by default, and which variable it has, is in the "
-            "help of its command."
+            "Which is stronger",
+            (
+                ("1", "an option on the command line"),
+                ("2", "its variable in the environment, which is in the help of its command (turnctl help env)"),
+                (
+                    "3",
+                    "the project's file: [tool.turnctl] of the nearest pyproject.toml that has it, from here upwards",
+                ),
+                ("", "else the nearest turnctl.toml"),
+                ("4", f"the user's file: {user_file() or 'none, since there is no home directory'}"),
+                ("5", "the default"),
+            ),
+        ),
+        (
+            "Each setting is looked for by itself. --config FILE, or TURNCTL_CONFIG, names a file that is read in "
+            "place of both, and --no-config, or TURNCTL_NO_CONFIG=1, has none read."
+        ),
+        (
+            'In such a file a setting is called as its option: grace = "10s" in the table [run] ([tool.turnctl.run] '
+            "in a pyproject.toml) is --grace of turnctl run. Outside of tables are "
+            f"{', '.join(sorted({*SHARED} - {'keep'}))}, which are for every command, and keep, which is "
+            "--older-than of turnctl ledger prune."
+        ),
+        (
+            "A project's file may say how long, and how things look; it sets nothing that protects you, or says where "
+            "something is written, what is kept, or what is run. turnctl doctor --config shows every setting, where it "
+            "comes from, and what is wrong."
         ),
     ]
 
@@ -130,6 +157,7 @@ def signals() -> list[Part]:
 def files() -> list[Part]:
     """What is kept, and where it is for this user."""
     from turnctl.cli.completing.places import place_of
+    from turnctl.cli.settings.places import user_file
     from turnctl.ledger.whereabouts import state_dir
 
     return [
@@ -138,6 +166,7 @@ def files() -> list[Part]:
             "It is made by the first turn that is recorded. --state-dir, or TURNCTL_STATE_DIR, names another."
         ),
         (f"In {state_dir()}", _IN_STATE_DIR),
+        ("Settings", (("pyproject.toml, turnctl.toml", "of a project"), (user_file() or "none", "your own"))),
         (
             "What turnctl completion --install writes",
             tuple((shell, str(place_of(shell))) for shell in ("bash", "zsh", "fish")),

@@ -10,6 +10,8 @@ __all__ = ["OTHERS", "env"]
 
 #: what is read without an option. A test goes through the code for more.
 OTHERS = (
+    ("TURNCTL_LOG", "info or debug: turnctl's own log on stderr"),
+    ("TURNCTL_LOG_FORMAT", "console (the default) or json: the form of that log"),
     ("NO_COLOR", "set to anything: no colour, unless --color says otherwise"),
     (
         "FORCE_COLOR",
@@ -18,7 +20,7 @@ OTHERS = (
     ("TERM", "dumb: no colour"),
     ("XDG_STATE_HOME", "the state directory is turnctl in it, if it is absolute; else in ~/.local/state"),
     ("XDG_DATA_HOME", "where turnctl completion --install puts what bash and zsh read; else ~/.local/share"),
-    ("XDG_CONFIG_HOME", "the same for fish; else ~/.config"),
+    ("XDG_CONFIG_HOME", "your settings are turnctl/config.toml in it, if it is absolute, and fish's; else ~/.config"),
     ("BASH_COMPLETION_USER_DIR", "the same for bash, before XDG_DATA_HOME"),
     ("SHELL", "the shell that turnctl completion is for, where none is named and none called it"),
     ("TMPDIR", "where sockets of commands are made, if it is absolute and this user's"),
@@ -34,8 +36,9 @@ def env() -> list[Part]:
     """All of them."""
     return [
         (
-            "Most options can be given by a variable; the option itself is stronger. Several words in one variable are "
-            "apart by spaces."
+            "Every option can be given by a variable; the option itself is stronger, and files of settings are weaker "
+            "(turnctl help config). Several words in one variable are apart by spaces; a switch is 1 or 0, and a count "
+            "(-q, -v) a number."
         ),
         ("Variables of options", _of_options()),
         ("Others", OTHERS),
