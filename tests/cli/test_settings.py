@@ -257,9 +257,9 @@ def test_help_needs_no_settings(desk: Desk, capfd: Capture) -> None:
     """The help of a command comes whatever is in the files, and shows what is so without them."""
     desk.write("[tool.turnctl.run]\ngrace = 10\n")
 
-    assert "[default: 5s]" in ask(capfd, "run", "--help").out
+    assert "(default: 5s;" in ask(capfd, "run", "--help").out
     desk.write("[tool.turnctl.run]\ngrace = '10s'\n")
-    assert "[default: 5s]" in ask(capfd, "run", "--help").out
+    assert "(default: 5s;" in ask(capfd, "run", "--help").out
 
 
 @pytest.mark.parametrize(
