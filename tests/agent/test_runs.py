@@ -156,7 +156,7 @@ def test_one_run_at_a_time() -> None:
 # -- inside other turns -----------------------------------------------------------------------------------------------
 
 
-def test_the_stop_of_a_turn_around_it_is_raised_when_all_is_recorded() -> None:
+def test_the_stop_of_a_turn_around_it_is_raised_at_the_end() -> None:
     """The enclosing turn is stopped: the run ends, cause parent, with record, history and hooks; then it is raised."""
     ends: list[str] = []
     host = type("Host", (), {"on_run_end": lambda self, record: ends.append(record.cause)})()

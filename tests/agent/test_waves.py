@@ -75,7 +75,7 @@ def test_a_wave_ends_at_a_tool_that_wants_to_be_alone() -> None:
     assert 1 == max(most)
 
 
-def test_a_sibling_that_cannot_be_stopped_delays_by_the_patience_alone() -> None:
+def test_a_sibling_that_cannot_be_stopped_is_left_behind() -> None:
     """A wave is answered when each call is back or was left behind, all at once; what had finished is kept."""
     with Gate() as gate:
         done = threading.Event()
