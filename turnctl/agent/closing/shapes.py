@@ -48,12 +48,21 @@ def plain(given: Any, where: str) -> Item:
     if name in _NOT_MESSAGES:
         raise BadHistory(f"{where} is a whole {name}; take its {_NOT_MESSAGES[name]}")
     if callable(dump := getattr(given, "model_dump", None)):
-        return without_none(dump())
+        return _said(dump())
     raise BadHistory(f"{where} is neither a dict nor an object of an SDK, but {name}: {_short(given)}")
 
 
+def _said(dumped: Mapping[str, Any]) -> Item:
+    """What an object says, without the fields that it only has; its blocks and its calls the same."""
+    found = without_none(dumped)
+    for name in ("content", "tool_calls"):
+        if isinstance(found.get(name), list):
+            found[name] = [without_none(one) if isinstance(one, Mapping) else one for one in found[name]]
+    return found
+
+
 def without_none(item: Mapping[str, Any]) -> Item:
-    """Without what an SDK's object says only because it has a field for it."""
+    """Without the members that are None."""
     return {key: value for key, value in item.items() if value is not None}
 
 
