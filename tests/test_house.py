@@ -66,12 +66,13 @@ HOMES = {
     "psutil": "processes/",
     "pytest": "testing/",
     "requests": "integrations/requests.py",
+    "rich": "cli/live.py",
     "structlog": "log.py",
     "tenacity": "integrations/retries/",
     "urllib3": "integrations/",
 }
 #: In these rooms one file alone does it.
-SINGLE = ["psutil", "structlog"]
+SINGLE = ["psutil", "rich", "structlog"]
 
 HEAVY = [
     *("psutil", "structlog", "click", "sqlite3", "asyncio", "rich"),

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from launch import Ended, ask
+from launch import Ended, ask, finish, start
 from schemas import fits
-from shelf import IDS
+from shelf import IDS, opened
 
 import turnctl
+from turnctl.ledger import turnrows
 
 COMPLETED, FAILED, CANCELLED, UNRESOLVED, LOST, RUNNING = IDS
 
@@ -156,3 +157,20 @@ def test_colour_is_only_where_asked_for(shelf: Path, capfd: Capture, monkeypatch
     assert "\x1b[32mcompleted                  \x1b[0m" in coloured
     assert coloured == forced
     assert plain == ask(capfd, "ps", "-a").out
+
+
+@pytest.mark.parametrize("args", [[], ["--jsonl"]])
+def test_watched_changes_are_told(shelf: Path, args: list[str]) -> None:
+    """Where nobody looks --watch gives what there is, and then only what has changed, also what has ended."""
+    process = start("ps", "--watch", "20ms", *args, env={"TURNCTL_STATE_DIR": str(shelf)})
+    assert process.stdout is not None
+    first = [process.stdout.readline() for _ in range(2 if args else 3)]
+    with opened(shelf) as more:
+        more.deal(turnrows.end, RUNNING, "completed")
+    later = process.stdout.readline()
+    process.terminate()
+    rest = finish(process)
+
+    assert [RUNNING, LOST] == [IDS[-1] if RUNNING in one else IDS[-2] for one in first[-2:]]
+    assert (True, "") == ("completed, effects unresolved" in later, rest.out)
+    assert RUNNING in later

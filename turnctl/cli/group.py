@@ -33,6 +33,8 @@ COMMANDS = {
     "run": ("turnctl.cli.run", "Run a command, and stop it with everything that it started."),
     "stop": ("turnctl.cli.stop", "Stop turns, and say what that reached and what had already got out."),
     "show": ("turnctl.cli.show", "Show what is known of one turn: intent, execution, effects, events."),
+    "top": ("turnctl.cli.top", "Show the turns that run and their processes, live."),
+    "watch": ("turnctl.cli.watch", "Watch a turn until it has stopped; how it ended is the exit status."),
     "status": ("turnctl.cli.state", "Say in one line, and by the exit status, how a turn stands."),
 }
 

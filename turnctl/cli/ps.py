@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from turnctl.cli.codes import Code
 from turnctl.cli.colour import Colour, is_coloured, paint_state
 from turnctl.cli.opened import glances
 from turnctl.cli.options import Duration
-from turnctl.cli.showing import Moment, State, colour_option, effects_cell, format_of, line_of, time_option
+from turnctl.cli.showing import LEAST_SHOWN, Moment, State, colour_option, effects_cell, format_of, line_of, time_option
 from turnctl.cli.stdout import is_terminal, put, put_document, put_line, width
 from turnctl.cli.table import lines
 from turnctl.cli.talk import say
@@ -22,15 +23,13 @@ from turnctl.errors import StoreMissing
 from turnctl.ledger.whereabouts import default_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from turnctl.ledger.glance import Glance, Glances
 
 __all__ = ["ps"]
 
 SCHEMA = "turnctl.turns/1"
-#: letters of an id that a terminal shows at least
-_LEAST = 6
 
 
 @click.command(
@@ -42,6 +41,7 @@ _LEAST = 6
         ("turnctl ps -a --state failed --since 2h", "what failed in the last two hours"),
         ("turnctl ps -q", "ids alone, for another command"),
         ("turnctl ps -a --jsonl", "a JSON object for each"),
+        ("turnctl ps --watch 2s", "again and again; in a pipe only what has changed"),
     ],
     tables=[
         (
@@ -69,7 +69,12 @@ _LEAST = 6
 @click.option("--since", type=Moment(), help="Only those that began since then: 42m, or a time of RFC 3339.")
 @click.option("-n", "--number", type=click.IntRange(min=1), metavar="N", help="Only the N newest.")
 @click.option("--no-trunc", is_flag=True, help="Cut nothing to the width of the terminal.")
-@click.option("--watch", type=Duration(), metavar="DUR", help="Show it again and again, so far apart.")
+@click.option(
+    "--watch",
+    type=Duration(),
+    metavar="DUR",
+    help="Look again, so far apart. Elsewhere than on a terminal, only what has changed is shown.",
+)
 @time_option()
 @colour_option()
 @answering(lines=True)
@@ -91,22 +96,51 @@ def ps(
     if as_json and watch is not None:
         raise click.UsageError("--json is one document; with --watch give --jsonl")
     wanted = _Wanted(is_all, session, frozenset(states), None if since is None else float(since), number)
-    seconds = None if watch is None else parse_duration(watch, what="--watch")
-    while True:
-        found = _look(state_dir, wanted, quiet, shorten=not no_trunc and is_terminal())
-        if as_json:
-            put_document({"schema": SCHEMA, "turns": [line_of(one) for _, one in found]})
-        elif as_lines:
+    shows = _Shows(time_format, color, no_trunc=no_trunc, as_lines=as_lines, as_ids=quiet > 0 and not as_json)
+    look = partial(_look, state_dir, wanted, quiet, shorten=not no_trunc and is_terminal())
+    if watch is not None:
+        from turnctl.cli.watching import watch_list
+
+        return watch_list(shows, look, state_dir, parse_duration(watch, what="--watch") or 1.0)
+    found = look()
+    if as_json:
+        put_document({"schema": SCHEMA, "turns": [line_of(one) for _, one in found]})
+    else:
+        shows.put(found)
+    return Code.OK
+
+
+class _Shows:
+    """How turns are written where not as one document."""
+
+    def __init__(
+        self, time_format: TimeFormat | None, color: Colour, *, no_trunc: bool, as_lines: bool, as_ids: bool
+    ) -> None:
+        self._time_format = time_format
+        self._color = color
+        self._no_trunc = no_trunc
+        self._as_lines = as_lines
+        self._as_ids = as_ids
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it has columns."""
+        return not (self._as_lines or self._as_ids)
+
+    def put(self, found: Sequence[tuple[str, Glance]], *, has_header: bool = True) -> None:
+        """All of these."""
+        if self._as_lines:
             for _, one in found:
                 put_line(line_of(one))
-        elif quiet:
+        elif self._as_ids:
             put("".join(f"{one.turn_id}\n" for _, one in found))
         else:
-            text = "\n".join(_table(found, time_format, color, None if no_trunc else width())) + "\n"
-            put(("\x1b[H\x1b[2J" if seconds is not None and is_terminal() else "") + text)
-        if seconds is None:
-            return Code.OK
-        _pause(seconds)
+            lines = self.table(found)
+            put("".join(f"{line}\n" for line in (lines if has_header else lines[1:])))
+
+    def table(self, found: Sequence[tuple[str, Glance]]) -> list[str]:
+        """The lines of a table, the headers first."""
+        return _table(found, self._time_format, self._color, None if self._no_trunc else width())
 
 
 class _Wanted:
@@ -136,7 +170,9 @@ def _look(state_dir: str | None, wanted: _Wanted, quiet: int, *, shorten: bool) 
     """Them with the id to show. No ledger is no turns."""
     try:
         with glances(state_dir) as there:
-            return [(there.shortest(one.turn_id, _LEAST) if shorten else one.turn_id, one) for one in wanted.of(there)]
+            return [
+                (there.shortest(one.turn_id, LEAST_SHOWN) if shorten else one.turn_id, one) for one in wanted.of(there)
+            ]
     except StoreMissing:
         if not quiet:
             say(f"no turn is on record in {default_path(state_dir).parent}")
@@ -144,7 +180,7 @@ def _look(state_dir: str | None, wanted: _Wanted, quiet: int, *, shorten: bool) 
 
 
 def _table(
-    found: list[tuple[str, Glance]], time_format: TimeFormat | None, color: Colour, columns: int | None
+    found: Sequence[tuple[str, Glance]], time_format: TimeFormat | None, color: Colour, columns: int | None
 ) -> list[str]:
     now = wall()
     how = format_of(time_format)
@@ -163,9 +199,3 @@ def _table(
     headers = ("ID", "SESSION", "STATE", "AGE" if how == "relative" else "BEGAN", "PROCS", "EFFECTS", "COMMAND")
     paint: Any = (lambda n, cell, text: paint_state(cell, text) if n == 2 else text) if is_coloured(color) else None
     return lines(headers, rows, width=columns, paint=paint)
-
-
-def _pause(seconds: float) -> None:
-    import time
-
-    time.sleep(seconds)

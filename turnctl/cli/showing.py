@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from turnctl.ledger.glance import Glance
 
 __all__ = [
+    "LEAST_SHOWN",
     "SCHEMA",
     "Moment",
     "State",
@@ -33,6 +34,8 @@ __all__ = [
 ]
 
 SCHEMA = "turnctl.turn-line/1"
+#: letters of an id that a terminal shows at least
+LEAST_SHOWN = 6
 
 if TYPE_CHECKING:
     OfMoment = click.ParamType[str]
