@@ -115,7 +115,6 @@ def test_ctrl_c_leaves_the_turn_alone(shelf: Path) -> None:
     [
         (["--until", "done"], "--until"),
         (["--timeout", "5"], "--timeout"),
-        (["--json", "--jsonl"], "--json is one document and --jsonl a line for each; give one of them"),
     ],
 )
 def test_misuse_is_told(shelf: Path, capfd: Capture, args: list[str], message: str) -> None:
