@@ -10,17 +10,20 @@ import io
 import os
 import select
 import signal
+import sqlite3
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 from launch import Ended
 
 from turnctl.cli.main import main
 
-__all__ = ["Forked", "forked", "waited"]
+__all__ = ["Forked", "forked", "holding", "waited"]
 
 BOUND_S = 20.0
 
@@ -87,6 +90,31 @@ def forked(
 def waited(*args: str, **options: Any) -> Ended:
     """Run it to its end."""
     return forked(*args, **options).ended()
+
+
+@contextmanager
+def holding(path: Path, *statements: str) -> Iterator[int]:
+    """Another process has the database open, and has run ``statements``; its number."""
+    ready, told = os.pipe()
+    wait, done = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(done)
+        try:
+            connection = sqlite3.connect(path, isolation_level=None)
+            for statement in ("SELECT * FROM meta", *statements):
+                connection.execute(statement).fetchall()
+            os.write(told, b".")
+            os.read(wait, 1)
+        finally:
+            os._exit(0)
+    try:
+        assert b"." == os.read(ready, 1)
+        yield pid
+    finally:
+        for fd in (done, wait, ready, told):
+            os.close(fd)
+        os.waitpid(pid, 0)
 
 
 def _be(

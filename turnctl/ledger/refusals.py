@@ -64,7 +64,8 @@ def told(error: Exception, path: str, doing: str) -> StoreError:
         return StoreUnsafe(text, path=path)
     if code == _IOERR:
         text = (
-            f"{said}; the disk failed, or the file or its -wal was cut or taken away: look at them and the system's log"
+            f"{said}; the disk failed, a quota or a limit (ulimit -f) was met, or the file or its -wal was cut or "
+            "taken away: look at them and the system's log"
         )
         return StoreDamaged(text, path=path)
     if code == _CONSTRAINT:
