@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import click
 import pytest
 from commandtree import every
-from launch import Ended, ask
+from launch import ask
 from shelf import IDS
 
 RUNNING = IDS[-1]
@@ -44,39 +43,45 @@ def desk(shelf: Path, tmp_path: Path, monkeypatch: Patch) -> Desk:
     return Desk(tmp_path, monkeypatch)
 
 
-def number(capfd: Capture, *args: str) -> int:
-    """How many turns a list has: what the setting ``number`` of ps says."""
-    ended = ask(capfd, "ps", "-a", "-q", *args)
+def form(capfd: Capture, *args: str) -> str:
+    """How a time is written: what the setting ``time-format`` says, which is iso by default here."""
+    ended = ask(capfd, "status", "@", *args)
 
     assert 0 == ended.status, ended.err
-    return len(ended.out.splitlines())
+    return {"o\n": "relative", "Z\n": "iso", "0\n": "epoch"}[ended.out[-2:]]
+
+
+def pyproject(how: str) -> str:
+    return f"[tool.turnctl]\ntime-format = '{how}'\n"
 
 
 def test_precedence(desk: Desk, capfd: Capture, monkeypatch: Patch) -> None:
     """A flag is stronger than a variable, then comes the project's file, then the user's, then the default."""
-    steps = [number(capfd)]
-    desk.write("[ps]\nnumber = 4\n", desk.user)
-    steps.append(number(capfd))
-    desk.write("[tool.turnctl.ps]\nnumber = 3\n")
-    steps.append(number(capfd))
-    monkeypatch.setenv("TURNCTL_PS_NUMBER", "2")
-    steps.append(number(capfd))
-    steps.append(number(capfd, "-n", "1"))
+    steps = [form(capfd)]
+    desk.write("time-format = 'relative'\n", desk.user)
+    steps.append(form(capfd))
+    desk.write(pyproject("epoch"))
+    steps.append(form(capfd))
+    monkeypatch.setenv("TURNCTL_TIME_FORMAT", "iso")
+    steps.append(form(capfd))
+    steps.append(form(capfd, "--time-format", "relative"))
 
-    assert [6, 4, 3, 2, 1] == steps
+    assert ["iso", "relative", "epoch", "iso", "relative"] == steps
 
 
 def test_each_setting_has_its_own_precedence(desk: Desk, capfd: Capture) -> None:
     """What the project's file leaves open the user's says."""
-    desk.write("[ps]\nnumber = 4\nall = true\n", desk.user)
-    desk.write("[tool.turnctl.ps]\nnumber = 3\n")
+    desk.write("time-format = 'iso'\n[ps]\nnumber = 4\nall = true\n", desk.user)
+    desk.write(pyproject("epoch"))
+    lines = ask(capfd, "ps").out.splitlines()
 
-    assert 3 == len(ask(capfd, "ps", "-q").out.splitlines())
+    assert 1 + 4 == len(lines)
+    assert "1796040300.000" in lines[1]
 
 
 def test_common_setting_is_for_every_command(desk: Desk, capfd: Capture) -> None:
     """It stands outside of the tables of commands, and a command's own table is stronger than that."""
-    desk.write('[tool.turnctl]\ntime-format = "epoch"\n[tool.turnctl.ps]\ntime-format = "iso"\n')
+    desk.write(f"{pyproject('epoch')}[tool.turnctl.ps]\ntime-format = 'iso'\n")
 
     assert f"{RUNNING} running, since 1796040300.000\n" == ask(capfd, "status", "@").out
     assert "2026-11-30T12:05:00Z" in ask(capfd, "ps").out
@@ -84,37 +89,39 @@ def test_common_setting_is_for_every_command(desk: Desk, capfd: Capture) -> None
 
 def test_nearest_project_file_wins(desk: Desk, capfd: Capture) -> None:
     """Of several pyproject.toml the nearest that has a table of ours counts, alone."""
-    desk.write("[tool.turnctl.ps]\nnumber = 3\nno-trunc = true\n", desk.home / "work" / "pyproject.toml")
+    desk.write(pyproject("epoch"), desk.home / "work" / "pyproject.toml")
     desk.write("[project]\nname = 'turnctl'\n# not [tool.turnctl]\n", desk.below / "pyproject.toml")
 
-    assert 3 == number(capfd)
-    desk.write("[tool.turnctl.ps]\nnumber = 2\n")
-    assert 2 == number(capfd)
+    assert "epoch" == form(capfd)
+    desk.write("[tool.turnctl]\nverbose = 0\n")
+    assert "iso" == form(capfd)
 
 
 def test_pyproject_hides_turnctl_toml(desk: Desk, capfd: Capture) -> None:
     """turnctl.toml counts where no pyproject.toml speaks of turnctl; else it is passed over, and -v says so."""
-    own = desk.write("[ps]\nnumber = 2\n", desk.below / "turnctl.toml")
+    own = desk.write("time-format = 'relative'\n", desk.below / "turnctl.toml")
 
-    assert 2 == number(capfd)
-    used = desk.write("[tool.turnctl.ps]\nnumber = 3\n")
-    assert 3 == number(capfd)
+    assert "relative" == form(capfd)
+    used = desk.write(pyproject("epoch"))
+    assert "epoch" == form(capfd)
     assert f"turnctl: settings: {own} was not read: {used} is used\n" in ask(capfd, "ps", "-v").err
 
 
 def test_named_file_is_the_only_one(desk: Desk, capfd: Capture, monkeypatch: Patch) -> None:
     """--config reads that file alone, --no-config none; a flag is stronger than TURNCTL_CONFIG, TURNCTL_NO_CONFIG."""
-    desk.write("[tool.turnctl.ps]\nnumber = 3\n")
-    named = str(desk.write("[ps]\nnumber = 2\n", desk.home / "mine.toml"))
-    other = str(desk.write("[tool.turnctl.ps]\nnumber = 1\n", desk.home / "other" / "pyproject.toml"))
+    desk.write(f"{pyproject('epoch')}[tool.turnctl.ps]\nno-trunc = true\n")
+    named = str(desk.write("time-format = 'relative'\n", desk.home / "mine.toml"))
+    other = str(desk.write("[tool.turnctl]\nverbose = 0\n", desk.home / "other" / "pyproject.toml"))
 
-    assert [2, 6] == [number(capfd, "--config", named), number(capfd, "--no-config")]
-    assert 1 == number(capfd, f"--config={other}")
+    assert ["relative", "iso"] == [form(capfd, "--config", named), form(capfd, "--no-config")]
+    assert "iso" == form(capfd, f"--config={other}")
     monkeypatch.setenv("TURNCTL_CONFIG", named)
-    assert [2, 1, 6] == [number(capfd), number(capfd, "--config", other), number(capfd, "--no-config")]
+    assert ["relative", "iso"] == [form(capfd), form(capfd, "--config", other)]
+    assert "iso" == form(capfd, "--no-config")
     monkeypatch.setenv("TURNCTL_NO_CONFIG", "1")
-    assert [6, 2] == [number(capfd), number(capfd, "--config", named)]
-    assert 6 == number(capfd, "--config", os.devnull)
+    assert ["iso", "relative"] == [form(capfd), form(capfd, "--config", named)]
+    monkeypatch.setenv("TURNCTL_NO_CONFIG", "0")
+    assert ["relative", "iso"] == [form(capfd), form(capfd, "--config", os.devnull)]
 
 
 def test_both_ways_to_name_are_refused(desk: Desk, capfd: Capture) -> None:
@@ -126,13 +133,13 @@ def test_both_ways_to_name_are_refused(desk: Desk, capfd: Capture) -> None:
 
 def test_relative_xdg_is_ignored(desk: Desk, capfd: Capture, monkeypatch: Patch) -> None:
     """XDG_CONFIG_HOME counts where it is absolute, as its specification says."""
-    desk.write("[ps]\nnumber = 4\n", desk.user)
-    desk.write("[ps]\nnumber = 2\n", desk.below / "xdg" / "turnctl" / "config.toml")
+    desk.write("time-format = 'epoch'\n", desk.user)
+    desk.write("time-format = 'relative'\n", desk.below / "xdg" / "turnctl" / "config.toml")
     monkeypatch.setenv("XDG_CONFIG_HOME", "xdg")
 
-    assert 4 == number(capfd)
+    assert "epoch" == form(capfd)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(desk.below / "xdg"))
-    assert 2 == number(capfd)
+    assert "relative" == form(capfd)
 
 
 def test_paths_in_a_file_are_seen_from_it(desk: Desk, capfd: Capture, shelf: Path) -> None:
@@ -141,9 +148,11 @@ def test_paths_in_a_file_are_seen_from_it(desk: Desk, capfd: Capture, shelf: Pat
     os.symlink(shelf, desk.user.parent.parent / "there")
     del os.environ["TURNCTL_STATE_DIR"]  # put back by the fixture's monkeypatch
 
-    assert 6 == number(capfd)
+    assert "iso" == form(capfd)
     desk.write('state-dir = "~/.config/there"\n', desk.user)
-    assert 6 == number(capfd)
+    assert "iso" == form(capfd)
+    desk.write('state-dir = "nowhere"\n', desk.user)
+    assert f"none is on record in {desk.user.parent / 'nowhere'}\n" in ask(capfd, "status", "@").err
 
 
 def test_keep_is_what_prune_takes(desk: Desk, capfd: Capture, monkeypatch: Patch) -> None:
@@ -163,15 +172,15 @@ def test_keep_is_what_prune_takes(desk: Desk, capfd: Capture, monkeypatch: Patch
 @pytest.mark.parametrize(
     ("text", "line", "said", "hint"),
     [
-        ("]\ncolour = 'never'\n", 2, "] colour: there is no such setting", "mean color?"),
+        ("]\nverbos = 1\n", 2, "] verbos: there is no such setting", "mean verbose?"),
         ("]\ntime_format = 1\n", 2, "] time_format: there is no such setting", "mean time-format?"),
         (".pss]\n", 1, "] pss: there is no such command", "did you mean ps?"),
-        (".ps]\n\nnumbr = 3\n", 3, ".ps] numbr: there is no such setting", "mean number?"),
-        ("]\nps.numbr = 3\n", 2, ".ps] numbr: there is no such setting", "mean number?"),
+        (".ps]\n\nno_trunc = 3\n", 3, ".ps] no_trunc: there is no such setting", "mean no-trunc?"),
+        ("]\nps.nummer = 3\n", 2, ".ps] nummer: there is no such setting", "mean number?"),
         ("]\nps = 3\n", 2, "] ps: there is no such setting", ""),
-        (".ps]\nnumber = '3'\n", 2, ".ps] number is '3', but has to be a whole number", "number = 1"),
+        (".ps]\nno-trunc = 'x'\n", 2, ".ps] no-trunc is 'x', but has to be true or false", "= true"),
         (".ps]\nno-trunc = 1\n", 2, ".ps] no-trunc is 1, but has to be true or false", "= true"),
-        ("]\ncolor = true\n", 2, "] color is true, but has to be a text", 'color = "auto"'),
+        ("]\ntime-format = true\n", 2, "] time-format is true, but has to be a text", '= "relative"'),
         ("]\nverbose = 7\n", 2, "] verbose is 7, but has to be a number from 0 to 2", ""),
         ("]\nstate-dir = ''\n", 2, "] state-dir is nothing that a project may set", "STATE_DIR"),
         (".ps]\nall = true\n", 2, ".ps] all is nothing that a project may set", "config.toml, "),
@@ -195,12 +204,22 @@ def test_what_is_no_table_is_told(desk: Desk, capfd: Capture) -> None:
     assert f"turnctl: error: {file}: tool.turnctl is no table\n" in ask(capfd, "ps").err
 
 
-def test_bad_value_is_told_as_of_a_flag(desk: Desk, capfd: Capture) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("number = 0", "--number: 0 is not in the range x>=1. (it comes from {}, line 2: [ps] number)\n"),
+        ("number = '3'", "{}, line 2: [ps] number is '3', but has to be a whole number\n"),
+        ("color = 'blue'", "--color: 'blue' is not one of "),
+    ],
+)
+def test_bad_value_is_told_as_of_a_flag(desk: Desk, capfd: Capture, text: str, said: str) -> None:
     """A value that a flag could not have is refused in the same words, with where it stands."""
-    file = desk.write("[tool.turnctl.ps]\nnumber = 0\n")
-    said = "turnctl: error: --number: 0 is not in the range x>=1."
+    file = desk.write(f"[ps]\n{text}\n", desk.user)
+    status, _, err = ask(capfd, "ps")
 
-    assert f"{said} (it comes from {file}, line 2: [tool.turnctl.ps] number)\n" in ask(capfd, "ps").err
+    assert 2 == status
+    assert err.startswith(f"turnctl: error: {said.format(file)}")
+    assert f"{file}, line 2: [ps] " in err
 
 
 @pytest.mark.parametrize("value", ["10", '"10"'])
@@ -266,6 +285,7 @@ def test_help_needs_no_settings(desk: Desk, capfd: Capture) -> None:
     ("key", "value"),
     [
         ("state-dir", '"/tmp"'),
+        ("color", '"always"'),
         ("quiet", "2"),
         ("keep", '"1s"'),
     ],
@@ -333,7 +353,7 @@ def test_every_scope_is_of_an_option() -> None:
 
 def test_user_file_that_others_can_write_is_refused(desk: Desk, capfd: Capture) -> None:
     """It may set everything, so nobody else may have written it: an error, with the chmod that mends it."""
-    file = desk.write("[ps]\nnumber = 3\n", desk.user)
+    file = desk.write("time-format = 'epoch'\n", desk.user)
     file.chmod(0o664)
     status, _, err = ask(capfd, "ps")
 
@@ -346,7 +366,7 @@ def test_user_file_that_others_can_write_is_refused(desk: Desk, capfd: Capture) 
 @pytest.mark.parametrize("named", [False, True])
 def test_user_file_of_somebody_else_is_refused(desk: Desk, capfd: Capture, named: bool) -> None:
     """Also where --config names it."""
-    file = desk.write("[ps]\nnumber = 3\n", desk.user)
+    file = desk.write("time-format = 'epoch'\n", desk.user)
     os.chown(file, 12345, 12345)
     status, _, err = ask(capfd, "ps", *(["--config", str(file)] if named else []))
 
@@ -357,21 +377,21 @@ def test_user_file_of_somebody_else_is_refused(desk: Desk, capfd: Capture, named
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else")
 def test_project_file_of_somebody_else_is_passed_over(desk: Desk, capfd: Capture) -> None:
     """In a folder for all anybody can have put it there: a warning, and the next one upwards is looked for."""
-    file = desk.write("[tool.turnctl.ps]\nnumber = 2\n", desk.below / "pyproject.toml")
+    file = desk.write(pyproject("relative"), desk.below / "pyproject.toml")
     os.chown(file, 12345, 12345)
-    desk.write("[tool.turnctl.ps]\nnumber = 3\n")
-    told = ask(capfd, "ps", "-aq")
+    desk.write(pyproject("epoch"))
+    told = ask(capfd, "status", "@", "-q")
 
-    assert 3 == len(told.out.splitlines())
+    assert "epoch" == form(capfd)
     assert f"turnctl: warning: {file} was not read: it belongs to user 12345, not to 0\n" == told.err
-    assert "" == ask(capfd, "ps", "-aqq").err
+    assert "" == ask(capfd, "status", "@", "-qq").err
 
 
 def test_modes_of_a_project_file_are_no_matter(desk: Desk, capfd: Capture) -> None:
     """Whoever can write it can write the rest of the repository, and it may set nothing that matters."""
-    desk.write("[tool.turnctl.ps]\nnumber = 3\n").chmod(0o666)
+    desk.write(pyproject("epoch")).chmod(0o666)
 
-    assert 3 == number(capfd)
+    assert "epoch" == form(capfd)
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe"])
@@ -380,7 +400,7 @@ def test_what_is_no_file_is_no_project_file(desk: Desk, capfd: Capture, kind: st
     path = desk.project / "pyproject.toml"
     os.mkfifo(path) if kind == "pipe" else path.mkdir()
 
-    assert 6 == number(capfd)
+    assert "iso" == form(capfd)
 
 
 @pytest.mark.parametrize(
@@ -404,28 +424,17 @@ def test_named_file_that_cannot_be_read_is_told(
 
 def test_removed_folder_has_no_project(desk: Desk, capfd: Capture) -> None:
     """Where the current folder is gone the user's file counts."""
-    desk.write("[ps]\nnumber = 4\n", desk.user)
+    desk.write("time-format = 'epoch'\n", desk.user)
     desk.below.rmdir()
 
-    assert 4 == number(capfd)
+    assert "epoch" == form(capfd)
 
 
 def test_used_settings_are_said(desk: Desk, capfd: Capture) -> None:
     """-v names the files, and each setting that came from one."""
-    file = desk.write("[tool.turnctl.ps]\nnumber = 3\n")
+    file = desk.write(pyproject("epoch"))
     err = ask(capfd, "ps", "-v").err
 
     assert f"turnctl: settings: {file}\n" in err
-    assert (
-        f"turnctl: settings: number comes from {file}, line 1: [tool.turnctl.ps] number\n".replace("line 1", "line 2")
-        in err
-    )
-    assert "number comes from" not in ask(capfd, "ps", "-v", "-n", "1").err
-
-
-def test_usage_error_is_of_click() -> None:
-    """What is wrong with a setting is told as wrong use."""
-    from turnctl.cli.settings.problem import SettingsProblem
-
-    assert issubclass(SettingsProblem, click.UsageError)
-    assert Ended(2, "", "") == Ended(SettingsProblem("a", "b").exit_code, "", "")
+    assert f"turnctl: settings: time-format comes from {file}, line 2: [tool.turnctl] time-format\n" in err
+    assert "comes from" not in ask(capfd, "ps", "-v", "--time-format", "iso").err

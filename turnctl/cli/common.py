@@ -52,7 +52,7 @@ GROUPS: tuple[tuple[Group, str], ...] = (
 
 #: what a file may set outside of the tables of commands
 SHARED: dict[str, Files] = {
-    "color": "project",
+    "color": "user",
     "keep": "user",
     "quiet": "user",
     "state-dir": "user",

@@ -1,7 +1,8 @@
 """Which files may set which options; see docs/adr/0017-what-a-project-may-set.md.
 
-A project's file says how long, when a command is asked, and how things look. It sets nothing that protects the user,
-that says where something is written, what is kept, or what is run: whoever wrote a repository wrote that file too.
+A project's file says how long, by which signal a command is asked, and how things look. It sets nothing that protects
+the user, that says where something is written, what is kept or shown, or what is run: whoever wrote a repository wrote
+that file too.
 What is not named here belongs to one call, and no file sets it.
 """
 
@@ -18,14 +19,15 @@ _PROJECT: dict[tuple[str, ...], str] = {
     ("run",): "timeout grace signal idle-timeout max-output leftovers tty",
     ("stop",): "grace wait",
     ("reconcile",): "timeout",
-    ("ps",): "no-trunc number",
-    ("logs",): "lines timestamps",
+    ("ps",): "no-trunc",
+    ("logs",): "timestamps",
 }
 _USER: dict[tuple[str, ...], str] = {
     ("run",): "containment limit no-core-dumps umask env unset-env shield record log log-max summary",
     ("stop",): "by no-wait ok-if-finished",
     ("reconcile",): "by",
-    ("ps",): "all",
+    ("ps",): "all number",
+    ("logs",): "lines",
     ("effects",): "all",
     ("ledger", "prune"): "older-than keep-tombstones export include-detached",
     ("bundle",): "no-payloads",

@@ -114,10 +114,10 @@ def tell(ctx: click.Context) -> None:
             warn(f"{one.path} was not read: {one.why}")
         else:
             explain(f"settings: {one.path}" + ("" if one.data is not None else f" was not read: {one.why}"))
-    for name, setting in _used(ctx, taken.settings.items()):
-        explain(f"settings: {name} comes from {setting.where}")
+    for setting in _used(ctx, taken.settings.items()):
+        explain(f"settings: {setting.where.rsplit(' ', 1)[-1]} comes from {setting.where}")
 
 
-def _used(ctx: click.Context, settings: Iterable[tuple[str, Setting]]) -> Iterable[tuple[str, Setting]]:
+def _used(ctx: click.Context, settings: Iterable[tuple[str, Setting]]) -> list[Setting]:
     source = click.core.ParameterSource.DEFAULT_MAP
-    return [(name, one) for name, one in settings if ctx.get_parameter_source(name) is source]
+    return [one for name, one in settings if ctx.get_parameter_source(name) is source]

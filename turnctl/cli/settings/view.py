@@ -94,7 +94,7 @@ def _converted(table: Table, command: click.Command) -> None:
 
 
 def views(ctx: click.Context, tables: Sequence[Table]) -> list[View]:
-    """Every setting, first those of every command. ``ctx`` is of the command that asks: its flags count."""
+    """Every setting in order, first those of every command. ``ctx`` is of the command that asks: its flags count."""
     found = [*_of(ctx.command, tables, ctx)]
     for name, default in _OTHERS.items():
         given = os.environ.get(name)
@@ -102,7 +102,7 @@ def views(ctx: click.Context, tables: Sequence[Table]) -> list[View]:
         found.append(View("", name, given or default, origin, name if given else None, "call", name))
     for command in every_command():
         found += _of(command, tables)
-    return found
+    return sorted(found, key=lambda one: (one.command, one.key.lower()))
 
 
 def _of(command: click.Command, tables: Sequence[Table], ctx: click.Context | None = None) -> Iterator[View]:
