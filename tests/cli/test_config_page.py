@@ -21,7 +21,7 @@ def _examples() -> list[tuple[str, str, str]]:
     """The folder, the call and the output of each example: that of the last project's file before it."""
     folder, found = "", []
     for kind, block in re.findall(r"```(toml|console)\n(.*?)```", PAGE, re.DOTALL):
-        if kind == "toml" and "/work/" in block.splitlines()[0]:
+        if kind == "toml" and "/code/" in block.splitlines()[0]:
             folder = str(Path(block.splitlines()[0].removeprefix("# ~/")).parent)
         for call in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:] if kind == "console" else ():
             line, _, output = call.partition("\n")

@@ -154,7 +154,7 @@ def test_text_names_files_and_settings(project: Path, capfd: Capture) -> None:
     )
     assert "run timeout" in whole
     assert "stop all" not in whole
-    assert ["SETTING", "state-dir", "quiet", "run"] == [line.split()[0] for line in given.splitlines()]
+    assert ["SETTING", "quiet", "state-dir", "run"] == [line.split()[0] for line in given.splitlines()]
 
 
 def test_files_are_printed(project: Path, capfd: Capture) -> None:

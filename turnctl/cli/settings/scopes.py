@@ -28,6 +28,8 @@ _USER: dict[tuple[str, ...], str] = {
     ("reconcile",): "by",
     ("ps",): "all number",
     ("logs",): "lines",
+    ("watch",): "until interval timeout",
+    ("top",): "interval sort",
     ("effects",): "all",
     ("ledger", "prune"): "older-than keep-tombstones export include-detached",
     ("bundle",): "no-payloads",
