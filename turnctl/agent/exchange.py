@@ -24,6 +24,7 @@ from turnctl.waiting.stream import stream
 if TYPE_CHECKING:
     from turnctl.records.replies import Delta
     from turnctl.tokens.turn import TurnCore
+    from turnctl.waiting.helper import Helper
 
 __all__ = ["Completes", "Source", "Streams", "ask_whole", "ask_written", "check_open"]
 
@@ -54,10 +55,12 @@ def ask_whole(
     messages: list[Message],
     tools: list[Any],
     patience: Callable[[], float | None],
+    helper: Helper | None,
 ) -> Reply:
     """The reply of a model that gives it as a whole. A checkpoint."""
     fn = model.complete if hasattr(model, "complete") else model
-    return reply_of(call(turn, fn, (messages, tools), {}, abort=getattr(model, "abort", None), patience=patience))
+    abort = getattr(model, "abort", None)
+    return reply_of(call(turn, fn, (messages, tools), {}, abort=abort, patience=patience, helper=helper))
 
 
 class Source:

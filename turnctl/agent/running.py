@@ -32,6 +32,7 @@ from turnctl.records.runs import Event, RunState, StepRecord, StopReason
 from turnctl.tokens.current import current_token
 from turnctl.turns import Turn
 from turnctl.waiting.call import call
+from turnctl.waiting.helper import Helper
 
 if TYPE_CHECKING:
     from turnctl.agent.loop import AgentLoop
@@ -60,6 +61,8 @@ class Run:
         self._attempts = 0
         self._step_is_open = False
         self._has_begun = False
+        self._helper: Helper | None = None
+        self._thread = 0
         self.window_failed = False
 
     # -- from beginning to end ----------------------------------------------------------------------------------------
@@ -74,6 +77,7 @@ class Run:
         try:
             with self.turn:
                 self._has_begun = True
+                self._thread = threading.get_ident()
                 self.loop.cancel_signal._begin(self.turn)
                 self._work()
         except Exception as caught:
@@ -85,6 +89,8 @@ class Run:
                 raise
             passing = caught
         try:
+            if self._helper is not None:
+                self._helper.finish()
             result = close(self, error or passing)
         finally:
             self.loop.cancel_signal._end(self.turn)
@@ -177,6 +183,16 @@ class Run:
         self.change(lambda state: {"steps": (*state.steps, record)})
         self.tell(Event("step_ended", self.run_id, state.step, outcome == "completed", usage=usage))
 
+    def helper(self) -> Helper | None:
+        """The thread that runs the calls of the run's own thread; None on the threads of a wave."""
+        if threading.get_ident() != self._thread:
+            return None
+        if self._helper is None or not self._helper.is_free:
+            if self._helper is not None:
+                self._helper.finish()
+            self._helper = Helper(f"run-{self.run_id}")
+        return self._helper
+
     # -- the model ----------------------------------------------------------------------------------------------------
 
     def _exchange(self) -> Reply:
@@ -243,7 +259,7 @@ class Run:
                 )
             except Unsupported:
                 self.turn.check()
-        return ask_whole(self.turn, loop.model, messages, tools, self._patience)
+        return ask_whole(self.turn, loop.model, messages, tools, self._patience, self.helper())
 
     def _keep_partial(self, text: str) -> None:
         """A reply that was cut: the transcript has what came of it, and the model does not get it."""
@@ -282,7 +298,7 @@ class Run:
 
     def raced(self, fn: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the host, raced with the stop; it has the patience to come back. A checkpoint."""
-        return call(self.turn, fn, args, {}, patience=self._patience)
+        return call(self.turn, fn, args, {}, patience=self._patience, helper=self.helper())
 
     def hook(self, name: str, *args: Any) -> Any:
         """What the hooks of that name say; the last that says something counts. An error is noted, and given."""

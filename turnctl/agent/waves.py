@@ -6,7 +6,7 @@ Invariants
   V2  What a tool came to is kept as soon as it is known, whatever becomes of its siblings. A value that came back after
       the stop, within the grace, is a result: it says what happened.
   V3  A wave that is stopped ends when each of its calls has come back or was left behind, all at the same time.
-  V4  A tool that has an effect, or whose commands are being ended, is given the grace; a plain one the patience.
+  V4  A tool that has an effect, or has started a command or a turn, is given the grace; a plain one the patience.
 
 May block: ``carry_out``, as the tools do. Tools run on threads of the turn, in the caller's context.
 """
@@ -177,21 +177,21 @@ class _One:
 
     def _raced(self, tool: Tool, arguments: dict[str, Any]) -> Invoked:
         wanted = Call(self._call.id, self._call.name, arguments)
-        return call(
-            self._run.turn, _named(tool), (wanted, self._run.turn, self._began), {}, patience=self._patience(tool)
-        )
+        run, patience = self._run, self._patience(tool)
+        arguments_of = (wanted, run.turn, self._began)
+        return call(run.turn, _named(tool), arguments_of, {}, patience=patience, helper=run.helper())
 
     def _began(self) -> None:
         at = self._started_at = clock.wall()
         self._run.change(lambda state: {"started": (*state.started, (self._place, at))})  # V1
 
     def _patience(self, tool: Tool) -> Callable[[], float | None]:
-        turn, seconds = self._run.turn, self._run.loop.patience_s
+        activities, seconds = self._run.turn.activities, self._run.loop.patience_s
+        before = len(activities.all())
 
         def left() -> float | None:
-            if tool.effect is not None or any(one.is_open and one.kind not in _PLAIN for one in turn.activities.all()):
-                return None  # V4
-            return seconds
+            acts = tool.effect is not None or any(one.kind not in _PLAIN for one in activities.all()[before:])
+            return None if acts else seconds  # V4
 
         return left
 
@@ -234,7 +234,7 @@ class _One:
         return result
 
 
-#: activities that are plain functions; all others, such as commands, are being ended within the grace
+#: activities that are plain functions; all others, such as commands and turns, are ended within the grace
 _PLAIN = frozenset({"call", "stream", "thread", "bound", "ask"})
 
 

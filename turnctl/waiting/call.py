@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from turnctl.records.report import ActivityState
     from turnctl.tokens.token import CancelToken
     from turnctl.tokens.turn import TurnCore
+    from turnctl.waiting.helper import Helper
 
 __all__ = ["LateResult", "Patience", "Prefer", "call", "grace_end", "token_in"]
 
@@ -67,11 +68,13 @@ def call(
     interrupt: bool = False,
     prefer: Prefer = "cancel",
     patience: Patience | None = None,
+    helper: Helper | None = None,
 ) -> T:
     """Run ``fn`` on a thread of the turn, raced with the stop; see ``turnctl.call``. A checkpoint at its start.
 
     With ``turn`` None it is a plain call on the caller's thread. ``patience`` gives the seconds after the stop in which
-    the function has to come back, where that is less than the grace; None for the grace.
+    the function has to come back, where that is less than the grace; None for the grace. ``helper`` is a thread that
+    runs it, if it is free.
     """
     if not callable(fn):
         raise BadArgument(f"call() needs a function to call, not {fn!r}; give it fn, *args and not fn(*args)")
@@ -88,6 +91,8 @@ def call(
     token.check()
     abandoned.admit(name_of(fn))
     worker = _Call(turn, token, fn, args, kwargs, abort=abort, interrupt=interrupt, patience=patience)
+    if helper is not None and helper.is_free:
+        worker.helper = helper
     result: T = worker.come_to(prefer)
     return result
 
@@ -195,7 +200,7 @@ class _Call(Worker):
 
     def _join(self) -> None:
         thread = self.thread
-        if thread is not None:
+        if thread is not None and self.helper is None:
             thread.join()  # it has nothing left to do
 
     def _note_loser(self) -> None:
