@@ -151,3 +151,19 @@ def test_late_stop_is_not_in_the_report() -> None:
     turn.stop("late")
 
     assert (None, None, "completed") == (turn.report.stop, turn.report.level, turn.report.state)
+
+
+def test_report_says_how_long_the_grace_was() -> None:
+    """The turn's own, or the shorter one that a stop gave, or none where it was to kill; None without a stop."""
+    with turnctl.turn(grace="3s") as plain:
+        before = plain.report.grace_s
+        plain.stop("enough", wait=None)
+    with turnctl.turn(grace="3s") as hurried:
+        hurried.stop("enough", grace="1s")
+    with turnctl.turn(grace="3s") as killed:
+        killed.stop("enough", kill=True)
+
+    assert (None, 3.0, 1.0, 0.0) == (
+        *(before, round(plain.report.grace_s or 0, 6), round(hurried.report.grace_s or 0, 6), killed.report.grace_s),
+    )
+    assert 3.0 == round(plain.report.as_dict()["execution"]["grace_s"], 6)

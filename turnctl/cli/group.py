@@ -30,6 +30,7 @@ COMMANDS = {
     "logs": ("turnctl.cli.logs", "Show what a turn has printed, and what it prints."),
     "ps": ("turnctl.cli.ps", "Show which turns run, or all that are on record."),
     "reconcile": ("turnctl.cli.reconcile", "Find out what became of effects whose outcome is unknown."),
+    "report": ("turnctl.cli.report", "Draw what is on record of one turn, in one file."),
     "run": ("turnctl.cli.run", "Run a command, and stop it with everything that it started."),
     "stop": ("turnctl.cli.stop", "Stop turns, and say what that reached and what had already got out."),
     "show": ("turnctl.cli.show", "Show what is known of one turn: intent, execution, effects, events."),

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from turnctl.records.accounts import TaskReport
     from turnctl.records.effects import Consequence, EffectRecord
 
-__all__ = ["ESCALATIONS", "Decision", "Escalation", "decisions", "how_soon", "line"]
+__all__ = ["ESCALATIONS", "PROCESSES", "Decision", "Escalation", "decisions", "how_soon", "line"]
 
+#: kinds of what a task owns that are processes of their own, which may outlive the worker; all else dies with it
+PROCESSES = frozenset({"process", "scope"})
 Escalation = Literal["wait", "notify", "page"]
 #: who should look at what nobody can tell, by how much hangs on it; from the one that can wait to the one that cannot
 ESCALATIONS: dict[Consequence, Escalation] = {"low": "wait", "medium": "notify", "high": "page"}

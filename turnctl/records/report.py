@@ -66,6 +66,7 @@ class TurnReport:
     ``outcome`` is None until it has been decided. ``execution`` is ``ended`` only when nothing of the turn
     was found running any more; ``unproven`` when something was still there after turnctl stopped waiting, which
     ``alive`` names, or may have been: somebody who was not found held a command's output open.
+    ``grace_s`` is how long after the stop asking turned into killing, or would have; None without one.
     ``effects`` are those that were admitted in it, ``effects_unresolved`` counts those with unknown outcome, and
     ``durable`` says whether a ledger keeps them, else they are known to this process alone.
     """
@@ -79,6 +80,7 @@ class TurnReport:
     stop: StopRecord | None = None
     level: str | None = None
     stop_took_s: float | None = None
+    grace_s: float | None = None
     activities: tuple[ActivityRecord, ...] = ()
     processes: tuple[ProcessOutcome, ...] = ()
     alive: tuple[str, ...] = ()
@@ -130,6 +132,7 @@ class TurnReport:
                 "state": self.execution,
                 "alive": list(self.alive),
                 "stop_took_s": self.stop_took_s,
+                "grace_s": self.grace_s,
             },
             "activities": [a.as_dict() for a in self.activities],
             "processes": [p.as_dict() for p in self.processes],

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import attrs
 
+from turnctl.records.account_words import PROCESSES
+
 __all__ = [
     "PROCESSES",
     "PROMISES",
@@ -47,8 +49,6 @@ Evidence = Literal["signal_queued", "handler_stopped", "provider_confirmed"]
 TASK_STATES: tuple[TaskState, ...] = TaskState.__args__  # type: ignore[attr-defined]
 #: from the weakest to the strongest
 PROMISES: tuple[PromiseLevel, ...] = PromiseLevel.__args__  # type: ignore[attr-defined]
-#: kinds of what it owns that are processes of their own, which may outlive the worker; everything else dies with it
-PROCESSES = frozenset({"process", "scope"})
 OPEN_STATES = frozenset({"running", "cancel_requested", "draining", "stopped_unresolved"})
 
 

@@ -32,6 +32,7 @@ def report_of(turn: TurnCore, *, is_last: bool = False) -> TurnReport:
         ended_at, ended_mono = wall(), monotonic()
     if record is not None and ended_at is not None:
         stop_took = max(ended_mono - record.at, 0.0)
+    kill_at = None if record is None else turn.kill_at()
     alive = _alive(turn, over)
     ruling = turn._ruling
     effects = () if ruling is None else ruling.records()
@@ -45,6 +46,7 @@ def report_of(turn: TurnCore, *, is_last: bool = False) -> TurnReport:
         stop=record,
         level=token.level,
         stop_took_s=stop_took,
+        grace_s=None if record is None or kill_at is None else max(kill_at - record.at, 0.0),
         activities=tuple(a.record() for a in activities),
         processes=processes,
         alive=alive,
