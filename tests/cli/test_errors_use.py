@@ -65,6 +65,7 @@ def test_missing_name_is_told(shelf: Path, capfd: Capture) -> None:
         "ledger backup": "missing argument 'FILE'",
         "ledger prune": 'say how old: --older-than 30d; or keep = "30d", once and for all, in your settings',
         "logs": "missing argument 'TURN'",
+        "report": "missing argument 'TURN'",
         "run": "no command was given; say what to run, such as: turnctl run -- make test",
     }
     for command, message in asked.items():

@@ -23,6 +23,7 @@ CALLS: dict[str, str] = {
     "logs": "logs @",
     "ps": "ps",
     "reconcile": "reconcile @",
+    "report": "report @ -o {out}",
     "run": "run --record required true",
     "show": "show @",
     "status": "status @",
@@ -31,7 +32,7 @@ CALLS: dict[str, str] = {
 #: those that answer without one
 NEED_NO_STATE: dict[str, str] = {"adapters": "adapters", "completion": "completion bash", "help": "help"}
 #: those that take the name of a turn, which stands in place of the @ above
-OF_TURNS = ("bundle", "effects", "logs", "reconcile", "show", "status", "stop")
+OF_TURNS = ("bundle", "effects", "logs", "reconcile", "report", "show", "status", "stop")
 #: those that open the ledger as one that is written, or read whole; the others have a glance at it
 READ_BY_OPENING = ("bundle", "ledger backup", "ledger prune", "ledger verify")
 #: those that do not fail where the state directory cannot be used: ``doctor`` finds that, ``run`` has a status for it

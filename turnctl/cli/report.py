@@ -10,6 +10,7 @@ import click
 
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
+from turnctl.cli.common import option
 from turnctl.cli.names import find
 from turnctl.cli.opened import no_turns, opened
 from turnctl.cli.problems import Problem
@@ -65,22 +66,24 @@ _SHOWN = ("html", "svg")
     ],
 )
 @click.argument("turn")
-@click.option(
+@option(
     "-o",
     "--output",
+    group="output",
     metavar="FILE",
     help="Where to; - for stdout. Default: on a terminal a file that is named after the turn, elsewhere stdout.",
 )
-@click.option(
+@option(
     "--format",
     "form",
+    group="output",
     type=click.Choice(FORMATS),
     help="What to write. Default: what the name of FILE ends with, else html.",
 )
 @click.option(
     "--redact", is_flag=True, help="Leave out what people and programs wrote: commands, names, keys, reasons."
 )
-@click.option("--open", "wants_browser", is_flag=True, help="Show it in a browser.")
+@option("--open", "wants_browser", is_flag=True, group="output", help="Show it in a browser.")
 @answering()
 def report(
     turn: str,
