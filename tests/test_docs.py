@@ -109,3 +109,18 @@ def test_example_of_the_bundle_page_runs(
 
     assert "1 logs; keep this apart" in capsys.readouterr().out
     assert (tmp_path / "report-42.bundle").is_file()
+
+
+def test_examples_of_the_page_on_tools_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each block of code on the page runs as it stands."""
+    monkeypatch.chdir(tmp_path)
+    Path("draft.html").write_text("<p>")
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/abandon.md").read_text(encoding="utf-8"), re.DOTALL)
+    scope = {"turnctl": turnctl, "answer": ["[1, ", "2]"]}
+    exec(compile(blocks[0], "docs/abandon.md", "exec"), scope)
+    with turnctl.turn() as scope["turn"]:
+        exec(compile(blocks[1], "docs/abandon.md", "exec"), scope)
+
+    assert 2 == len(blocks)
+    assert "[1, 2]" == Path("notes.json").read_text()
+    assert "<p>" == Path("page.html").read_text()

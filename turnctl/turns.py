@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack, overload
+from typing import IO, TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
 from turnctl.errors import BadArgument, CancelledError, TurnOver
 from turnctl.ledger.effecting import EffectingTurn
@@ -26,6 +26,7 @@ from turnctl.tokens.turn import OnBusy, TurnCore
 
 if TYPE_CHECKING:
     import os
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from turnctl.ledger.task import LedgerTask
@@ -150,6 +151,31 @@ class Turn(CommandingTurn, EffectingTurn):
             activity.close("failed", f"{type(error).__name__}: {error}")
             raise
         activity.close("completed")
+
+    def staged(
+        self,
+        path: str | os.PathLike[str],
+        mode: Literal["w", "wb", "x", "xb"] = "w",
+        *,
+        named: bool = False,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> AbstractContextManager[IO[Any]]:
+        """A file to write in a ``with``; at its end ``path`` is that file, whole, if the turn still admits work.
+
+        Else, and when the body raises or the program is killed, ``path`` stays what it was, so a tool that writes so
+        may be abandoned. The modes are those of ``open``; with ``x`` the file must not be there, neither at the start
+        nor at the end. A link is followed; owner and permissions of the old file are kept as far as the user may.
+        ``named`` gives it a name (``file.name``), hidden and beside ``path``, for another program to write to.
+
+        A checkpoint at its start and before the file is moved. Blocks for the disk. Raises ``TurnOver`` if the turn
+        has ended meanwhile, and ``OSError`` as ``open`` does. A stop that is accepted after the last look does not
+        keep the file out: the report has the times of both.
+        """
+        from turnctl.waiting.staging import staged
+
+        return staged(self, path, mode, named=named, encoding=encoding, errors=errors, newline=newline)
 
     # -- the account ------------------------------------------------------------------------------------------
 

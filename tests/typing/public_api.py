@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Literal, assert_type
+from typing import IO, Any, Literal, assert_type
 
 import turnctl
 from turnctl import (
@@ -84,6 +84,8 @@ def turns(event: threading.Event) -> str:
         turn.sleep("1s")
         turn.set_timeout(None)
         assert_type(turn.wait_cancelled(1), bool)
+        with turn.staged("notes.txt", "w", named=True, encoding="utf-8") as file:
+            assert_type(file, IO[Any])
         with turn.activity("tool", "search"), turn.shield(max="5s"):
             turnctl.check()
         with turn.child(timeout=1) as child:
