@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -10,27 +9,13 @@ from pathlib import Path
 
 import pytest
 from launch import call, clean_environment, turnctl_argv
+from lean import NEVER, NOT_FOR_LOOKING, loaded_by
 
 import turnctl
 from turnctl.cli.group import COMMANDS
 
 LISTED = ", ".join(sorted(COMMANDS))
-NEVER = ["psutil", "structlog", "asyncio", "logging", "sqlite3", "rich", "importlib.metadata", "json", "traceback"]
-NOT_FOR_LOOKING = [one for one in NEVER if one not in ("sqlite3", "json")]
 NOT_FOR_HELP = [*NEVER, "subprocess", "attrs", "turnctl.turns", "turnctl.cli.run", "turnctl.cli.execute"]
-
-
-def loaded_by(tmp_path: Path, *args: str, env: dict[str, str] | None = None) -> set[str]:
-    """The modules that a call of turnctl loads, besides those of a bare interpreter."""
-    listing = tmp_path / "modules"
-    before = (
-        "import atexit, sys; bare = set(sys.modules)\n"
-        f"atexit.register(lambda: open({str(listing)!r}, 'w').write(repr(sorted(set(sys.modules) - bare))))"
-    )
-    ended = call(*args, before=before, env=env)
-
-    assert 0 == ended.status, ended
-    return set(json.loads(listing.read_text().replace("'", '"')))
 
 
 def test_help_shows_the_commands() -> None:

@@ -25,16 +25,19 @@ CTRL_BACKSLASH = "\x1c"
 
 
 class Screen(pexpect.spawn):  # type: ignore[misc]
-    """A program that leads the session of a new terminal, without echo. Leaving the ``with`` hangs up and kills."""
+    """A program that leads the session of a new terminal, without echo unless said otherwise.
 
-    def __init__(self, argv: list[str], size: tuple[int, int] = (24, 200), **env: str) -> None:
+    Leaving the ``with`` hangs up and kills.
+    """
+
+    def __init__(self, argv: list[str], size: tuple[int, int] = (24, 200), *, echo: bool = False, **env: str) -> None:
         super().__init__(
             argv[0],
             argv[1:],
             timeout=BOUND,
             encoding="utf-8",
             env=clean_environment(**{"TERM": "dumb"} | env),
-            echo=False,
+            echo=echo,
             dimensions=size,
         )
         self.delaybeforesend = None

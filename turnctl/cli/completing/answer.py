@@ -2,7 +2,7 @@
 
 The first line says what follows: ``words``, a word a line with a tab before what it means; or nothing, where the shell
 is to look by itself: ``files``, ``folders``, ``command N`` (from the N-th word on it is a command line of its own; for
-bash from the N-th letter on).
+bash behind the N-th letter).
 
 Whatever goes wrong is told by no answer: a message would stand in the middle of what a person is writing.
 """
@@ -48,7 +48,7 @@ def _for_others(shell: str, words: list[str]) -> str:
     found = found_at(before, last)
     kind = found.kind
     if kind.startswith("command "):
-        kind = f"command {int(kind.split()[1]) + 1}"  # counted with the program
+        kind = f"command {int(kind.split()[1]) + 2}"  # with the program, and from 1, as these shells count
     return "".join([f"{kind}\n", *(f"{word}\t{what}\n" for word, what in found.words)])
 
 

@@ -45,7 +45,7 @@ def found_for(place: Place) -> Found:
             return Found([])  # whatever it is, it is no option
     if isinstance(place.command, click.Group) and not place.start.startswith("-"):
         return Found(_fitting(place, _commands(place.command, place.name)))
-    return Found(_fitting(place, _options(place.command)))
+    return Found([] if place.is_ended else _fitting(place, _options(place.command)))
 
 
 def _fitting(place: Place, words: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -70,7 +70,8 @@ def _options(command: click.Command) -> list[tuple[str, str]]:
 def _of_value(place: Place, param: click.Parameter) -> Found | None:
     if isinstance(param.type, click.Choice):
         return Found([(f"{place.before}{one}", "") for one in param.type.choices if str(one).startswith(place.start)])
-    word = (param.metavar or param.name or "").upper()
+    name = param.type.name if isinstance(param, click.Option) else param.name
+    word = (param.metavar or name or "").upper()
     if word == "NAME" and param.name != "session":
         return None
     marks = list(dict.fromkeys(re.findall(r"[A-Z]+", word)))
@@ -98,9 +99,9 @@ def _turns(place: Place) -> Iterator[tuple[str, str]]:
     from turnctl.ledger.glance import Glances
     from turnctl.ledger.whereabouts import default_path
 
-    start = place.start
+    start, is_stop = place.start, place.name == "turnctl stop"
     with Glances(default_path(place.given.get("state_dir"))) as there:
-        if start.startswith("session:") or not start:
+        if start.startswith("session:") or "session:".startswith(start):
             for one in islice(there.open(), MOST):
                 if one.session and one.lost is None:
                     yield f"session:{one.session}", one.title
@@ -109,12 +110,12 @@ def _turns(place: Place) -> Iterator[tuple[str, str]]:
         if start.startswith("@") or not start:
             for n in range(1, 10 if start else 2):
                 newest = there.newest(n)
-                if newest is not None:
+                if newest is not None and not (is_stop and newest.is_over):
                     yield f"@{n if n > 1 else ''}", f"{newest.turn_id}  {newest.state}  {newest.title}"
             if start:
                 return
         found: Iterator[Glance]
-        if place.name == "turnctl stop":
+        if is_stop:
             found = (one for one in there.open() if one.turn_id.startswith(start) and one.lost is None)
         elif start:
             found = iter(there.named(start, MOST))
@@ -131,7 +132,8 @@ def _sessions(place: Place) -> Iterator[tuple[str, str]]:
     from turnctl.ledger.whereabouts import default_path
 
     with Glances(default_path(place.given.get("state_dir"))) as there:
-        found = there.all() if place.name == "turnctl ps" else there.open()
+        running = (one for one in there.open() if one.lost is None)
+        found = there.all() if place.name == "turnctl ps" else running
         names = {one.session: one.title for one in islice(found, 4 * MOST) if one.session}
     yield from names.items()
 

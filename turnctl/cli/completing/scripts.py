@@ -128,9 +128,10 @@ function __turnctl_complete
         case folders
             __fish_complete_directories "$current"
         case 'command *'
-            set -l begin (math (string split ' ' -- $lines[1])[2] + 0)
-            set -l inner (string escape -- $words[$begin..-1])
-            complete -C (string join ' ' -- $inner "$current")
+            set -l begin (string split ' ' -- $lines[1])[2]
+            set -l inner
+            test $begin -le (count $words); and set inner (string escape -- $words[$begin..-1])
+            complete -C(string join ' ' -- $inner "$current")
     end
 end
 

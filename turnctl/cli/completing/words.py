@@ -30,6 +30,8 @@ class Place(NamedTuple):
     operands: tuple[str, ...]
     #: the values of options that were given, by the name of their parameter
     given: dict[str, str]
+    #: whether options have ended
+    is_ended: bool
     #: where a command line of its own begins (``turnctl run``): the index of its first word
     inner: int | None = None
 
@@ -129,7 +131,9 @@ class _Reader:
         self._given[option.name or ""] = value
 
     def _place(self, param: click.Parameter | None, start: str, *, before: str = "", inner: int | None = None) -> Place:
-        return Place(self._command, self._name, param, start, before, tuple(self._operands), self._given, inner)
+        return Place(
+            self._command, self._name, param, start, before, tuple(self._operands), self._given, self._is_ended, inner
+        )
 
 
 def _takes_value(option: click.Option) -> bool:
