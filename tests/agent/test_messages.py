@@ -131,6 +131,16 @@ def test_plain_values_become_replies() -> None:
             reply_of(wrong)
 
 
+def test_calls_of_a_reply_have_ids_of_their_own() -> None:
+    """A model that gives one id twice, or none, gets its calls told apart; one that does well is not touched."""
+    reply = Reply(Message.assistant(["so", CALL, CALL, Call("", "look")]), "calls", Usage(1, 2), "m")
+    found = reply_of(reply)
+
+    assert ["c1", "c1-2", "call"] == [call.id for call in found.message.calls]
+    assert ("so", "calls", Usage(1, 2), "m") == (found.message.text, found.stop, found.usage, found.model)
+    assert found is reply_of(found)
+
+
 def test_usage_adds_up() -> None:
     """Tokens add; a cost that is not known stays so, and one that is known is kept."""
 

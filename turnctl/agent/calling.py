@@ -6,14 +6,14 @@ Pure, but for ``Calling``, which is for one thread.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from turnctl.agent.closing.matching import fresh
+from turnctl.agent.naming import fresh
 from turnctl.records.messages import Call
 from turnctl.records.replies import CallDelta
 
-__all__ = ["Calling", "call_of", "distinct"]
+__all__ = ["Calling", "call_of"]
 
 
 def call_of(call_id: str, name: str, arguments: Any) -> Call:
@@ -63,9 +63,3 @@ class Calling:
         taken: set[str] = set()
         read = zip(self._ids, self._names, self._texts, strict=True)
         return [call_of(fresh(one or "call", taken), name, "".join(texts)) for one, name, texts in read]
-
-
-def distinct(calls: Iterable[Call]) -> list[Call]:
-    """The calls of one reply, each with an id of its own."""
-    taken: set[str] = set()
-    return [Call(fresh(call.id or "call", taken), call.name, call.arguments, call.raw) for call in calls]

@@ -60,7 +60,10 @@ def ask_whole(
     """The reply of a model that gives it as a whole. A checkpoint."""
     fn = model.complete if hasattr(model, "complete") else model
     abort = getattr(model, "abort", None)
-    return reply_of(call(turn, fn, (messages, tools), {}, abort=abort, patience=patience, helper=helper))
+    reply = reply_of(call(turn, fn, (messages, tools), {}, abort=abort, patience=patience, helper=helper))
+    if reply.message.is_partial:
+        raise ConnectionError("the model's reply ended before it was whole")  # X3
+    return reply
 
 
 class Source:
@@ -121,9 +124,11 @@ def ask_written(
             if not parts.received:
                 raise Unsupported(str(error)) from error
             raise
-        if whole is not None:
+        is_cut = whole is not None and whole.message.is_partial
+        if whole is not None and not is_cut:
             return whole
-        return _cut(parts.received, in_call=in_call)
+        whole = None
+        return _cut(parts.received, in_call=in_call or is_cut)
     except BaseException as error:
         if whole is None and (text := _text_of(parts.received)):
             keep(text)  # X3
@@ -140,7 +145,7 @@ def ask_written(
 def _cut(received: list[Any], *, in_call: bool) -> Reply:
     """The reply of a stream that ended without one: its text, if it is not known to be less than the whole."""
     if in_call:
-        raise ConnectionError("the model's stream ended within a call, without its reply")
+        raise ConnectionError("the model's stream ended within its reply")
     return Reply(Message.assistant(_text_of(received)), stop="cut")
 
 

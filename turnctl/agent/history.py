@@ -85,7 +85,9 @@ def _salvaged(
     *,
     is_first: bool,
 ) -> list[Message]:
-    late = {result.call_id: result for result in results}
+    late: dict[str, list[Result]] = {}
+    for result in results:
+        late.setdefault(result.call_id, []).append(result)
     made = mark or Mark("closing")
     found: list[Message] = []
     for reply, answers, others in _steps(messages):
@@ -94,7 +96,10 @@ def _salvaged(
             found.extend(others)
             continue
         done = _answered(reply, answers)
-        given = [result or late.get(call.id) for call, result in zip(reply.calls, done, strict=True)]
+        given = [
+            late[call.id].pop(0) if result is None and late.get(call.id) else result
+            for call, result in zip(reply.calls, done, strict=True)
+        ]
         nothing_began = all(
             result is None and told.get(call.id, open_as) == "not_started"
             for call, result in zip(reply.calls, given, strict=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from turnctl.agent.naming import fresh
 from turnctl.records.messages import (
     RESULT_STATUSES,
     ROLES,
@@ -81,9 +82,12 @@ def messages_of(given: Iterable[Any] | str | Message | None) -> list[Message]:
 
 
 def reply_of(given: Any) -> Reply:
-    """What a model gave, as a reply: one already, a message, a text, or a ``Call`` or several."""
+    """What a model gave, as a reply: one already, a message, a text, or a ``Call`` or several.
+
+    Each call has an id of its own afterwards: one that is missing, or comes twice, is made new.
+    """
     if isinstance(given, Reply):
-        return given
+        return _distinct(given)
     pieces = given if isinstance(given, (list, tuple)) else [given]
     if pieces and all(isinstance(one, (str, Call)) for one in pieces):
         given = Message.assistant(pieces)
@@ -92,4 +96,19 @@ def reply_of(given: Any) -> Reply:
             "a model gives a Reply, a Message of the assistant, a text or calls, not "
             f"{given!r}; wrap a client of a provider with turnctl.agent.wires"
         )
-    return Reply(given, stop="calls" if given.calls else "end")
+    return _distinct(Reply(given, stop="calls" if given.calls else "end"))
+
+
+def _distinct(reply: Reply) -> Reply:
+    """The same with an id of its own for each call: by it a result is told, and what is known of an open call."""
+    ids = [call.id for call in reply.message.calls]
+    if all(ids) and len(set(ids)) == len(ids):
+        return reply
+    taken: set[str] = set()
+    message = reply.message
+    parts = [
+        Call(fresh(part.id or "call", taken), part.name, part.arguments, part.raw) if isinstance(part, Call) else part
+        for part in message.parts
+    ]
+    made = Message(message.role, parts, message.marks)
+    return Reply(made, reply.stop, reply.usage, reply.model, reply.id, reply.raw_stop)

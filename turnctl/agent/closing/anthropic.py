@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from turnctl.agent.closing.matching import Calls, Place, ResultAt, fresh, is_made_up, match
+from turnctl.agent.closing.matching import Calls, Place, ResultAt, is_made_up, match
 from turnctl.agent.closing.shapes import Item, blocks_of, is_blank
+from turnctl.agent.naming import fresh
 from turnctl.errors import BadHistory
 from turnctl.records.messages import STATUS_WORDS, ResultStatus
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from turnctl.records.messages import STATUS_WORDS
 
-__all__ = ["Calls", "Place", "ResultAt", "fresh", "is_made_up", "match"]
+__all__ = ["Calls", "Place", "ResultAt", "is_made_up", "match"]
 
 _MADE_UP = frozenset(STATUS_WORDS[status] for status in ("not_started", "cancelled_unknown", "unknown"))
 
@@ -66,13 +66,4 @@ def match(events: Iterable[Calls | ResultAt]) -> dict[Place, Place]:
             found[call] = event.at
             if event.is_made_up:
                 made_up[event.key] = call
-    return found
-
-
-def fresh(wanted: str, taken: set[str]) -> str:
-    """``wanted``, or the first of ``wanted-2``, ``wanted-3`` and so on that is not taken; it is taken from then on."""
-    found, n = wanted, 2
-    while found in taken:
-        found, n = f"{wanted}-{n}", n + 1
-    taken.add(found)
     return found

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from turnctl.agent.calling import Calling, call_of, distinct
+from turnctl.agent.calling import Calling, call_of
+from turnctl.agent.messages import reply_of
 from turnctl.agent.wires.openai import to_openai, tools_to_openai
 from turnctl.agent.wires.reading import closing, get, number, refuse_options
 from turnctl.errors import BadArgument, TurnctlError
@@ -113,9 +114,9 @@ def reply_of_completion(given: Any) -> Reply:
     if older is not None and not calls:
         calls.append(call_of(f"call_{get(older, 'name')}", get(older, "name", ""), get(older, "arguments")))
     word = get(choice, "finish_reason")
-    found = Message.assistant(get(message, "content", "") or refusal, distinct(calls))
+    found = Message.assistant(get(message, "content", "") or refusal, calls)
     stop = stop_of(word or "stop", bool(calls), bool(refusal))
-    return Reply(found, stop, usage_of(given), get(given, "model"), get(given, "id"), word)
+    return reply_of(Reply(found, stop, usage_of(given), get(given, "model"), get(given, "id"), word))
 
 
 class _Reading:
