@@ -5,6 +5,7 @@ The rooms below know only ``TurnCore``; this file puts them together on one obje
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,6 @@ from turnctl.tokens.token import CancelToken, TurnToken
 from turnctl.tokens.turn import OnBusy, TurnCore
 
 if TYPE_CHECKING:
-    import os
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -367,3 +367,9 @@ def current_turn() -> Turn | None:
     """The running turn that this frame belongs to, or None. Never blocks, not a checkpoint."""
     found = registry.enclosing(current_token())
     return found if isinstance(found, Turn) else None
+
+
+if "TURNCTL_TRIAL" in os.environ:  # set by ``turnctl trial`` alone
+    from turnctl.waiting.trialled import arm
+
+    arm()

@@ -30,7 +30,12 @@ CALLS: dict[str, str] = {
     "stop": "stop --no-wait @",
 }
 #: those that answer without one
-NEED_NO_STATE: dict[str, str] = {"adapters": "adapters", "completion": "completion bash", "help": "help"}
+NEED_NO_STATE: dict[str, str] = {
+    "adapters": "adapters",
+    "completion": "completion bash",
+    "help": "help",
+    "trial": "trial --at 20ms true",
+}
 #: those that take the name of a turn, which stands in place of the @ above
 OF_TURNS = ("bundle", "effects", "logs", "reconcile", "report", "show", "status", "stop")
 #: those that open the ledger as one that is written, or read whole; the others have a glance at it
@@ -42,11 +47,11 @@ IN_JSON = sorted({*CALLS, *NEED_NO_STATE})
 
 
 def argv(name: str, *more: str, turn: str | None = None, out: str = "/nowhere/out") -> list[str]:
-    """The call of that command. ``more`` stands behind it, or with ``run`` before its command."""
+    """The call of that command. ``more`` stands behind it, or before the command that it runs."""
     words = [word.replace("{out}", out) for word in (CALLS | NEED_NO_STATE)[name].split()]
     if turn is not None:
         words[words.index("@")] = turn
-    return [*words[:-1], *more, *words[-1:]] if name == "run" else [*words, *more]
+    return [*words[:-1], *more, *words[-1:]] if name in ("run", "trial") else [*words, *more]
 
 
 def paths() -> list[str]:

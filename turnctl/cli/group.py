@@ -36,6 +36,7 @@ COMMANDS = {
     "show": ("turnctl.cli.show", "Show what is known of one turn: intent, execution, effects, events."),
     "top": ("turnctl.cli.top", "Show the turns that run and their processes, live."),
     "watch": ("turnctl.cli.watch", "Watch a turn until it has stopped; how it ended is the exit status."),
+    "trial": ("turnctl.cli.trial", "Stop a program at each of its checkpoints, and say what did not stop well."),
     "status": ("turnctl.cli.state", "Say in one line, and by the exit status, how a turn stands."),
 }
 

@@ -1,0 +1,186 @@
+"""``turnctl trial``: run a program again and again, stop it at each place once, and say what did not stop well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from turnctl.cli.answering import Answering, answering
+from turnctl.cli.codes import Code
+from turnctl.cli.options import Duration, Folder
+from turnctl.cli.problems import Problem
+from turnctl.cli.stdout import put, put_document, put_line
+from turnctl.cli.table import clean, lines
+from turnctl.cli.talk import say
+from turnctl.clock import format_duration, parse_duration
+
+__all__ = ["trial"]
+
+HEADERS = ("OVER", "EXIT", "LINES", "LEFT", "EFFECTS", "PROBLEMS", "STOPPED AT")
+
+
+class _Trying(Answering):
+    """Its options end at the first operand, which is the program."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.allow_interspersed_args = False
+
+
+@click.command(
+    cls=_Trying,
+    short_help="Stop a program at each of its checkpoints, and say what did not stop well.",
+    options_metavar="[OPTIONS] [--]",
+    examples=[
+        ("turnctl trial -- python agent.py", "at each checkpoint of its turns, each in a run of its own"),
+        ("turnctl trial --setup 'rm -rf out' --check './sound out' -- python agent.py", "and see what it leaves"),
+        ("turnctl trial --max-stops 20 --seed 7 -- ./build.sh", "a program without turns: at lines of its output"),
+        ("turnctl trial --at 1s --at 10s --grace 5s -- ./serve", "one that does not end by itself, at these moments"),
+    ],
+    steps=[
+        "It is run once without a stop. Where its turns pass checkpoints, each arrival at one is a place to stop it.",
+        "Else the places are its start, each line of its output, and some moments by chance.",
+        "It is run again for each place, in a tree of its own, with a state directory of its own, and stopped there.",
+        "Its turn is stopped by itself; a program without turns is asked by SIGTERM, and killed after the grace.",
+        "It is said how long that took, how it ended, what it still wrote and left, and which effects are unresolved.",
+    ],
+    tables=[
+        (
+            "Problems",
+            [
+                ("late", "its turn was not over --grace after the stop"),
+                ("swallowed", "the stop was caught, and work went on to another checkpoint"),
+                ("endless", "it had not ended --timeout after its start"),
+                ("killed", "it had to be killed: asked by SIGTERM it had not ended after --grace"),
+                ("crashed", "it died of a signal that was not sent from here"),
+                ("leaking", "it ended, and processes that it had started went on"),
+                ("alive", "something is there still, after a kill"),
+                ("unresolved", "effects of which nobody knows what became"),
+                ("breaking", "--check failed after it"),
+            ],
+        ),
+        (
+            "Exit status",
+            [
+                ("0", "it stopped well wherever it was stopped"),
+                ("1", "it did not somewhere; or it fails without any stop"),
+                ("2", "wrong use; nothing was run"),
+                ("6", "it does not end without a stop within --timeout"),
+                ("126, 127", "it cannot be executed; was not found"),
+            ],
+        ),
+    ],
+    help="The program really runs, each time, with all that it does: give it a canned model and nothing to harm. It "
+    "has to do the same each time. A place that is not reached again is told, and is no problem.",
+)
+@click.option(
+    "--max-stops",
+    "most",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    metavar="N",
+    help="Stop it at so many places at most: each line of the program before any is tried again.",
+)
+@click.option(
+    "--timeout", type=Duration(), default="60s", show_default=True, metavar="DUR", help="How long each run may take."
+)
+@click.option(
+    "--grace",
+    type=Duration(),
+    default="2s",
+    show_default=True,
+    metavar="DUR",
+    help="How long it has from a stop on, before it is late, or is killed.",
+)
+@click.option(
+    "--at", type=Duration(), multiple=True, metavar="DUR", help="Stop it so long after its start. Repeatable."
+)
+@click.option(
+    "--seed", type=int, default=1, show_default=True, metavar="N", help="Which places, and moments, chance takes."
+)
+@click.option("--setup", metavar="COMMAND", help="A command for the shell before each run.")
+@click.option("--check", metavar="COMMAND", help="A command for the shell after each run; it fails if that left harm.")
+@click.option("-C", "--chdir", "folder", type=Folder(), help="Run it in this folder.")
+@answering(lines=True)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND [ARG]...")
+def trial(
+    command: tuple[str, ...],
+    most: int,
+    timeout: str,
+    grace: str,
+    at: tuple[str, ...],
+    seed: int,
+    setup: str | None,
+    check: str | None,
+    folder: str | None,
+    as_json: bool,
+    as_lines: bool,
+    state_dir: str | None,  # noqa: ARG001 - each run has one of its own
+    quiet: int,
+) -> Code:
+    if not command or not command[0]:
+        raise click.UsageError("no command was given; say what to try, such as: turnctl trial -- python agent.py")
+    from turnctl.cli.trials.running import Limits
+    from turnctl.cli.trials.trying import Asked, Trial
+
+    limits = Limits(_seconds("--timeout", timeout), _seconds("--grace", grace))
+    moments = tuple(_seconds("--at", one) for one in at)
+    if any(one >= limits.timeout_s for one in moments):
+        raise click.UsageError(f"--at is not before --timeout, which is {timeout}; give it more")
+    tried = Trial(Asked(command, folder, limits, most, seed, moments, setup, check))
+    try:
+        tried.look()
+    except OSError as error:
+        raise _not_started(error, command[0]) from error
+    if not quiet:
+        lasted = (
+            "" if tried.lasted_s is None else f", each some {format_duration(round(tried.lasted_s, 1) or 0.1)} long"
+        )
+        where = "checkpoints" if tried.is_at_checkpoints else "moments"
+        say(f"stopping it at {tried.planned} of {tried.places} {where}, in a run for each{lasted}")
+    for stop in tried.stops():
+        if as_lines:
+            put_line(stop.as_dict())
+    if as_json:
+        put_document(tried.as_dict())
+    elif not (as_lines or quiet):
+        put("".join(f"{clean(line)}\n" for line in _told(tried)))
+    for note in tried.notes:
+        if not quiet:
+            say(note)
+    return Code.NOT_SO if any(one.problems for one in tried.found) else Code.OK
+
+
+def _seconds(what: str, text: str) -> float:
+    found = parse_duration(text, what=what)
+    assert found is not None
+    return found
+
+
+def _told(tried: Any) -> list[str]:
+    """The table, and each problem in words: of several that are the same the first place, and how many more."""
+    found = lines(HEADERS, [one.cells() for one in tried.found])
+    same: dict[Any, list[Any]] = {}
+    for stop in tried.found:
+        for problem in stop.problems:
+            same.setdefault(problem, []).append(stop.place)
+    count = sum(len(places) for places in same.values())
+    many = _counted(len(tried.found), "stop")
+    found.append(f"{many}: {'no problem' if not count else _counted(count, 'problem')}")
+    for problem, places in same.items():
+        more = f", and at {len(places) - 1} more" if len(places) > 1 else ""
+        found += [f"  {problem}", f"    stopped {places[0].said}{more}"]
+    return found
+
+
+def _counted(count: int, what: str) -> str:
+    return f"1 {what}" if count == 1 else f"{count} {what}s"
+
+
+def _not_started(error: OSError, name: str) -> Problem:
+    if isinstance(error, FileNotFoundError):
+        return Problem("not_found", f"command not found: {name}", "is it on PATH, or is it a file?", 127)  # type: ignore[arg-type]
+    text = f"cannot execute {name}: {error.strerror}"
+    return Problem("not_executable", text, "if it should be a program: chmod +x it", 126)  # type: ignore[arg-type]
