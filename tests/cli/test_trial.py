@@ -117,8 +117,7 @@ def test_turn_that_is_not_over_in_time_is_ended(folder: Path, capfd: Capture) ->
         "    stopped at agent.py:7 in <module>\n"
     )
 
-    assert (1, expected) == (ended.status, ended.out)
-    assert re.match(r"turnctl: stopping it at 1 of 1 checkpoints, in a run for each, each some \S+ long\n$", ended.err)
+    assert (1, expected, "") == ended
 
 
 def test_value_that_is_none_arms_nobody(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -163,8 +162,7 @@ def test_moments_are_those_that_were_asked_for(capfd: Capture) -> None:
 
     assert 1 == ended.status
     assert re.fullmatch(expected, ended.out), ended.out
-    said = "turnctl: stopping it at 2 of 2 moments, in a run for each\nturnctl: not reached again: after 1h\n"
-    assert said == ended.err
+    assert "turnctl: not reached again: after 1h\n" == ended.err
 
 
 #: for some time deaf to SIGTERM

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -134,7 +135,7 @@ def trial(
         tried.look()
     except OSError as error:
         raise _not_started(error, command[0]) from error
-    if not quiet:
+    if not quiet and sys.__stderr__ is not None and sys.__stderr__.isatty():  # for a person who waits
         lasted = (
             "" if tried.lasted_s is None else f", each some {format_duration(round(tried.lasted_s, 1) or 0.1)} long"
         )
