@@ -13,6 +13,7 @@ from turnctl.cli.common import option
 from turnctl.cli.interrupts import telling_when_interrupted
 from turnctl.cli.options import Duration, Folder
 from turnctl.cli.problems import Problem
+from turnctl.cli.progress import Progress, can_move
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.talk import say
 from turnctl.errors import BadArgument, StoreDamaged
@@ -67,9 +68,13 @@ def verify(path: str | None, as_json: bool, state_dir: str | None, quiet: int) -
     from turnctl.ledger.verify import verify as read_all
 
     where = str(default_path(state_dir) if path is None else path)
+    shown = Progress(moves=can_move(as_json=as_json, quiet=quiet), quiet=quiet > 0)
     try:
-        with telling_when_interrupted(lambda: ("nothing was changed, and no verdict was reached", "run it again")):
-            found = read_all(where)
+        with (
+            telling_when_interrupted(lambda: ("nothing was changed, and no verdict was reached", "run it again")),
+            shown,
+        ):
+            found = read_all(where, tell=shown.state)
     except StoreDamaged as error:
         found = Verified(0, 0, (str(error),))
     return _told({"schema": "turnctl.verified/1", "path": where, **_plain(found)}, found, as_json, quiet)
@@ -122,9 +127,10 @@ def backup(file: str, as_json: bool, state_dir: str | None, quiet: int) -> Code:
         clear_unfinished()
         return f"the ledger is as it was, and {file} is there only if it is whole", "run it again"
 
+    shown = Progress(moves=can_move(as_json=as_json, quiet=quiet), quiet=quiet > 0)
     try:
-        with telling_when_interrupted(left):
-            made = copy(default_path(state_dir), file)
+        with telling_when_interrupted(left), shown:
+            made = copy(default_path(state_dir), file, tell=shown.state)
     except BadArgument as error:
         raise Problem("file_exists", *_halves(error), Code.USAGE) from error
     document = {"schema": "turnctl.backup/1", "path": made.path, "size": made.size, **_plain(made.verified)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from turnctl.cli.interrupts import telling_when_interrupted
 from turnctl.cli.names import find
 from turnctl.cli.opened import no_turns, opened
 from turnctl.cli.options import Duration
+from turnctl.cli.progress import Progress, can_move
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.table import clean
 from turnctl.cli.user import login, one_line
@@ -111,7 +113,8 @@ def reconcile(
                 problems = _close(state_dir, before[0], reason or "", who)
             else:
                 seconds = parse_duration(timeout, what="--timeout") or 0.0
-                problems, is_late = _ask(state_dir, before, asked, who, seconds)
+                shown = Progress(moves=can_move(as_json=as_json, quiet=quiet), quiet=quiet > 0)
+                problems, is_late = _ask(state_dir, before, asked, who, seconds, shown)
         after = {one.effect_id: one for one in _again(state_dir, before)}
     found = [(one, after.get(one.effect_id, one), problems.get(one.effect_id)) for one in before]
     if as_json:
@@ -245,7 +248,12 @@ def _close(state_dir: str | None, one: EffectGlance, reason: str, by: str) -> di
 
 
 def _ask(
-    state_dir: str | None, before: list[EffectGlance], probes: dict[str, Probe], by: str, seconds: float
+    state_dir: str | None,
+    before: list[EffectGlance],
+    probes: dict[str, Probe],
+    by: str,
+    seconds: float,
+    shown: Progress,
 ) -> tuple[dict[str, str], bool]:
     """What went wrong with each, and whether the time passed."""
     import turnctl
@@ -254,10 +262,18 @@ def _ask(
     wanted = [one.effect_id for one in before]
     by_kind = {one.kind: probe for one in before if (probe := probes.get(one.kind) or probes.get("")) is not None}
     found: list[Reconciled] = []
-    with turnctl.open_ledger(str(default_path(state_dir))) as ledger:
+    asked: list[str] = []
+
+    def ask(probe: Probe, effect: Any) -> Any:
+        shown.state(f"asking about {effect.effect_id}", len(asked), len(before))
+        asked.append(effect.effect_id)
+        return probe(effect)
+
+    with shown, turnctl.open_ledger(str(default_path(state_dir))) as ledger:
+        shown.within(seconds)
         try:
             with turnctl.turn(timeout=seconds, inherit=False) as turn:
-                called = {kind: _bounded(turn, probe) for kind, probe in by_kind.items()}
+                called = {kind: _bounded(turn, partial(ask, probe)) for kind, probe in by_kind.items()}
                 found = ledger.reconcile(called, by=by, effects=wanted)
             is_late = turn.report.stop is not None
         except CancelledError:

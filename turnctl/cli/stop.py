@@ -110,6 +110,7 @@ def stop(
     found = _meant(state_dir, turns, session, is_all)
     if is_all and not dry_run and not yes:
         _confirm(found)
+    from turnctl.cli.progress import Progress, can_move
     from turnctl.cli.stopped import Stopped, plan
     from turnctl.cli.stopping import LOOK_S
     from turnctl.ledger.opening import open_sqlite
@@ -135,7 +136,8 @@ def stop(
         if not no_wait:
             within = parse_duration(wait, what="--wait") or 0.0
             grace_s = parse_duration(grace, what="--grace", zero=True) or 0.0
-            Stopped.see_through(asked, within, grace_s, kill=force)
+            shown = Progress(moves=can_move(as_json=as_json, quiet=quiet), quiet=quiet > 0)
+            Stopped.see_through(asked, within, grace_s, kill=force, progress=shown)
         code = max(
             (one.code(is_waited_for=not no_wait, ok_if_finished=ok_if_finished) for one in asked), default=Code.OK
         )

@@ -18,6 +18,7 @@ from turnctl.records.tasks import PROCESSES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from turnctl.cli.progress import Progress
     from turnctl.ledger.glance import Glance
     from turnctl.ledger.store import Store
     from turnctl.records.accounts import TaskReport
@@ -52,9 +53,16 @@ class Stopped:
         return answer if isinstance(answer, Refusal) else None
 
     @staticmethod
-    def see_through(asked: Sequence[Stopped], within_s: float, grace_s: float, *, kill: bool) -> None:
+    def see_through(
+        asked: Sequence[Stopped], within_s: float, grace_s: float, *, kill: bool, progress: Progress
+    ) -> None:
         """Wait for the end of all that were accepted, together, and help where nobody answers."""
-        see_through([one._stopping for one in asked if one.refusal is None], within_s, grace_s=grace_s, kill=kill)
+        waiting = [one._stopping for one in asked if one.refusal is None]
+        for one in waiting:
+            one.progress = progress
+        with progress:
+            progress.within(within_s)
+            see_through(waiting, within_s, grace_s=grace_s, kill=kill)
 
     def code(self, *, is_waited_for: bool, ok_if_finished: bool) -> Code:
         """What the exit status says of it."""

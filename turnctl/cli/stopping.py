@@ -36,6 +36,7 @@ from turnctl.records.tasks import PROCESSES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from turnctl.cli.progress import Progress
     from turnctl.ledger.store import Books, Store
     from turnctl.processes.adopted import Adopted
     from turnctl.records.accounts import TaskReport
@@ -72,6 +73,8 @@ class Stopping:
         #: what was done from here, in words
         self.helped: list[str] = []
         self.answer: Accepted | Refusal | None = None
+        #: where whom it waits for is shown, if that can move
+        self.progress: Progress | None = None
         #: what tells its lines from those of others
         self.prefix = ""
         #: whether it has come to rest
@@ -224,9 +227,11 @@ class Stopping:
             or ", ".join(report.missing)
             or "its program"
         )
-        if whom != self._said and not self._quiet:
+        when = _kill_in(row, self.answer, kill=kill or self._ender is not None)
+        if self.progress is not None and self.progress.moves:
+            self.progress.state(f"{self.prefix}waiting for {whom}{when}")
+        elif whom != self._said and not self._quiet:
             self._said = whom
-            when = _kill_in(row, self.answer, kill=kill or self._ender is not None)
             say(f"{self.prefix}waiting, for {format_duration(max(1.0, round(left_s)))} at most: {whom}{when}")
 
 

@@ -8,13 +8,15 @@ import signal
 import sys
 from collections.abc import Iterable
 
-__all__ = ["complain", "explain", "names", "note", "say", "warn"]
+__all__ = ["clean", "complain", "explain", "names", "note", "say", "warn"]
 
 _STDERR = 2
 _MOST_NAMES = 8
 _PATIENCE_MS = 200
 #: what ends a line: another one while our terminal is raw
 line_end = "\n"
+#: what takes away a line that is drawn anew again and again (``cli.progress``), so that ours stands in its place
+clearing = ""
 #: how often -q and -v were given to the command that runs
 quiet = 0
 verbosity = 0
@@ -26,8 +28,8 @@ def say(text: str) -> None:
     """
     if sys.stderr is None:
         return  # closed before we began: the number may by now be another file's
-    lines = "".join(f"turnctl: {_clean(line)}{line_end}" for line in text.splitlines())
-    data = lines.encode("utf-8", "backslashreplace")[: select.PIPE_BUF]
+    lines = "".join(f"turnctl: {clean(line)}{line_end}" for line in text.splitlines())
+    data = f"{clearing}{lines}".encode("utf-8", "backslashreplace")[: select.PIPE_BUF]
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
     try:
         poll = select.poll()
@@ -69,6 +71,6 @@ def names(found: Iterable[tuple[str, int]]) -> str:
     return ", ".join(texts[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _clean(line: str) -> str:
+def clean(line: str) -> str:
     """Without anything that could move the cursor: names of processes come from who made them."""
     return "".join(c if c.isprintable() else "?" for c in line)

@@ -19,7 +19,7 @@ from turnctl.ledger.connections import breathe, connect
 from turnctl.ledger.opening import identify
 from turnctl.ledger.refusals import FAULTS, system_told, told
 from turnctl.ledger.sqlite import BUSY_S
-from turnctl.ledger.verify import Verified, verify
+from turnctl.ledger.verify import Tell, Verified, quietly, verify
 
 __all__ = ["Copied", "backup", "clear_unfinished"]
 
@@ -35,8 +35,8 @@ class Copied(NamedTuple):
     verified: Verified
 
 
-def backup(path: str | PathLike[str], to: str | PathLike[str]) -> Copied:
-    """Copy the ledger at ``path`` to ``to``, where nothing is yet, for its owner alone.
+def backup(path: str | PathLike[str], to: str | PathLike[str], *, tell: Tell = quietly) -> Copied:
+    """Copy the ledger at ``path`` to ``to``, where nothing is yet, for its owner alone; ``tell`` as for ``verify``.
 
     Raises ``BadArgument`` where something is there, and the ledger's or the system's error as one of ``StoreError``.
     The copy is kept also where something was found in it: the ledger has it too.
@@ -50,8 +50,9 @@ def backup(path: str | PathLike[str], to: str | PathLike[str]) -> Copied:
         _unfinished.add(folder)
         try:
             fresh = os.path.join(folder, "ledger")
+            tell("copying the ledger", 0, 0)
             _copy(path, fresh)
-            found = verify(fresh)
+            found = verify(fresh, tell=lambda what, done, total: tell(f"verifying the copy: {what}", done, total))
             _flush(fresh)
             _name(fresh, to)
             _flush(os.path.dirname(to))

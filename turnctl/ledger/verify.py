@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from hashlib import sha256
 from itertools import groupby
@@ -28,7 +28,7 @@ from turnctl.ledger.rows import KEYS, KINDS, OF_INCARNATION, fields_of, verify_c
 from turnctl.ledger.sqlbooks import EVENT_COLUMNS, line_of
 from turnctl.ledger.sqlite import BUSY_S
 
-__all__ = ["Verified", "verify"]
+__all__ = ["Tell", "Verified", "quietly", "verify"]
 
 #: whose log tells of a row of that kind; shared work stands in the logs of all who share it
 _OWNERS = {
@@ -45,6 +45,8 @@ _OWNERS = {
 }
 _MOST = 100
 
+#: what is done, how much of it, of how much
+Tell = Callable[[str, int, int], object]
 Rows = dict[tuple[str, tuple[Any, ...]], list[Any]]
 
 
@@ -59,13 +61,19 @@ class Verified(NamedTuple):
         return not self.findings
 
 
-def verify(path: str | PathLike[str], *, most: int = _MOST) -> Verified:
+def quietly(_what: str, _done: int, _total: int) -> None:
+    """Tell nobody."""
+
+
+def verify(path: str | PathLike[str], *, most: int = _MOST, tell: Tell = quietly) -> Verified:
     """Read all of the ledger at ``path``, and say what is wrong, ``most`` things at the most.
+
+    ``tell`` is called with what is done now and how much of it, while it is read; 0 of 0 where that is not known.
 
     Raises the error of opening it where it is no ledger, or one that this turnctl does not know.
     """
     path, meta = identify(path, reads=True)
-    reader = _Reader(path, meta.store_uuid)
+    reader = _Reader(path, meta.store_uuid, tell)
     found = _marked(reader)
     try:
         with closing(connect(path, "ro", BUSY_S)) as connection:
@@ -95,8 +103,8 @@ def _marked(reader: _Reader) -> list[str]:
 
 
 class _Reader:
-    def __init__(self, path: str, authority: str) -> None:
-        self.path, self.authority = path, authority
+    def __init__(self, path: str, authority: str, tell: Tell) -> None:
+        self.path, self.authority, self.tell = path, authority, tell
         self.incarnations = self.lines = 0
         self.shared: dict[tuple[Any, ...], tuple[int, list[Any]]] = {}
         self.connection: sqlite3.Connection
@@ -107,15 +115,18 @@ class _Reader:
 
     def read(self) -> Iterator[str]:
         """Each thing that is wrong."""
+        self.tell("reading the pages", 0, 0)
         for (said,) in self._rows("PRAGMA integrity_check(10)"):
             if said != "ok":
                 yield f"SQLite: {said}"
         for table, _, parent, _ in self._rows("PRAGMA foreign_key_check"):
             yield f"a row of {table} belongs to a {parent} that is not there"
         yield from self._logs()
+        self.tell("counting rows", 0, 0)
         yield from self._shared()
         yield from self._counts()
         yield from self._marks()
+        self.tell("hashing payloads and receipts", 0, 0)
         yield from self._contents()
         yield from self._rules()
 
@@ -125,13 +136,16 @@ class _Reader:
         heads = {inc: (n, made) for inc, n, made in self._rows("SELECT inc, n, hash FROM head")}
         graves = dict(self._rows("SELECT inc, digest FROM remains JOIN tombstone USING (inc)"))
         lines = self._rows(f"SELECT pos, {EVENT_COLUMNS} FROM log ORDER BY inc, n")  # noqa: S608 - our own names
+        done, total = 0, self._rows("SELECT count(*) FROM log").fetchone()[0]
         for inc, group in groupby(lines, key=lambda line: line[1]):
+            self.tell("holding rows against their logs", done, total)
             rows: Rows = {}
             events = []
             for pos, *values in group:
                 event = line_of(*values)
                 events.append(event)
                 self._note(pos, event.body, rows)
+            done += len(events)
             if inc in graves:  # buried, and not all of it is gone: the beginning of its log goes first
                 wrong = verify_chain(events, graves[inc], events[0])
                 if wrong is not None:
