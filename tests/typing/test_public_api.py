@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 import turnctl
+import turnctl.agent
 
 HERE = Path(__file__).parent
 USES = HERE / "public_api.py"
 EXACT = HERE / "exact_types.py"
+AGENT = HERE / "public_agent.py"
 REFERENCE = HERE.parent.parent / "docs" / "reference.md"
 
 
@@ -45,6 +47,20 @@ def test_each_public_name_is_used_in_the_typed_file() -> None:
     assert set() == used - {*turnctl.__all__, "processes", "records"}
 
 
+def test_public_names_of_the_agent_are_used_and_told() -> None:
+    """The same for ``turnctl.agent``, which the reference names in one place."""
+    source = ast.parse(AGENT.read_text(encoding="utf-8"))
+    froms = [n for n in ast.walk(source) if isinstance(n, ast.ImportFrom) and n.module == "turnctl.agent"]
+    imported = {alias.name for node in froms for alias in node.names}
+    used = {n.id for n in ast.walk(source) if isinstance(n, ast.Name)}
+    (told,) = re.findall(
+        r"^In `turnctl.agent` .*?\n\n", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+
+    assert set(turnctl.agent.__all__) == imported & used
+    assert {*turnctl.agent.__all__, "turnctl.agent"} == set(re.findall(r"`([\w.]+)`", told))
+
+
 @pytest.fixture(scope="module")
 def complaints(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What mypy says in strict mode about the files here, one line each."""
@@ -55,7 +71,7 @@ def complaints(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file="),
-            *("--no-error-summary", "--cache-dir", str(place), str(USES), str(EXACT)),
+            *("--no-error-summary", "--cache-dir", str(place), str(USES), str(AGENT), str(EXACT)),
         ],
         cwd=place,
         env=environment,

@@ -79,13 +79,17 @@ class Opaque:
     value: dict[str, Any]
 
 
+def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(given)
+
+
 @attrs.frozen
 class Call:
     """What the model asks for. ``raw`` is its text where that was no JSON object; ``arguments`` are empty then."""
 
     id: str
     name: str
-    arguments: dict[str, Any] = attrs.field(factory=dict, converter=dict)
+    arguments: dict[str, Any] = attrs.field(factory=dict, converter=_arguments)
     raw: str | None = None
 
 
