@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from loops import Gate, Played, Writing, calls, feed_is_strict, statuses, stop_inside
 
-from turnctl.agent import AgentLoop, Breaker, Call, Event, Message, Reply, Result, Retry
+from turnctl.agent import AgentLoop, Breaker, Call, CallDelta, Event, Message, Reply, Result, Retry
 
 #: ten times what is promised, and a floor: the machine of a test is shared
 PROMPT_S = 1.0
@@ -338,6 +338,35 @@ def test_budgets_are_stops_with_their_own_cause() -> None:
     assert "2 steps" in (steps.record.reason or "")
     assert "step 1" in (step.record.reason or "")
     assert ["cancelled"] * 3 == [one.stop_reason for one in (steps, step, run)]
+
+
+def test_a_reply_that_was_cut_is_a_failure() -> None:
+    """What is known to be less than the whole is tried again: its text is kept, marked, and its calls are not made."""
+    made: list[int] = []
+    cut = Reply(Message.assistant("hal", [Call("c1", "made")]), "cut")
+    loop = AgentLoop(Played(cut, "whole"), {"made": lambda: made.append(1)}, retry=Retry(wait=0))
+    result = loop.run("please")
+
+    assert ("completed", "whole", 1, []) == (result.stop_reason, result.text, result.record.retries, made)
+    assert ["hal"] == [one.text for one in loop.history.transcript if one.is_partial]
+    assert ["please", "whole"] == [one.text for one in loop.history.feed]
+
+
+def test_a_stream_that_ends_within_a_call_is_a_failure() -> None:
+    """Without its reply such a stream has no call that could be carried out."""
+    loop = AgentLoop(Writing(["let me ", CallDelta(0, "c1", "made", '{"a')], ["whole"]), retry=Retry(wait=0))
+
+    assert "whole" == loop.run("please").unwrap()
+    assert ["let me "] == [one.text for one in loop.history.transcript if one.is_partial]
+
+
+def test_an_empty_reply_ends_the_run() -> None:
+    """It says nothing, is in no history, and the run is completed."""
+    loop = AgentLoop(Played("", "fine"))
+
+    assert ("completed", "") == (loop.run("please").stop_reason, loop.runs[0].output)
+    assert ["please"] == [one.text for one in loop.history.feed]
+    assert "fine" == loop.run("again").text
 
 
 def test_a_reply_with_usage_is_counted() -> None:

@@ -60,10 +60,7 @@ def ask_whole(
     """The reply of a model that gives it as a whole. A checkpoint."""
     fn = model.complete if hasattr(model, "complete") else model
     abort = getattr(model, "abort", None)
-    reply = reply_of(call(turn, fn, (messages, tools), {}, abort=abort, patience=patience, helper=helper))
-    if reply.message.is_partial:
-        raise ConnectionError("the model's reply ended before it was whole")  # X3
-    return reply
+    return reply_of(call(turn, fn, (messages, tools), {}, abort=abort, patience=patience, helper=helper))
 
 
 class Source:
@@ -124,11 +121,9 @@ def ask_written(
             if not parts.received:
                 raise Unsupported(str(error)) from error
             raise
-        is_cut = whole is not None and whole.message.is_partial
-        if whole is not None and not is_cut:
+        if whole is not None:
             return whole
-        whole = None
-        return _cut(parts.received, in_call=in_call or is_cut)
+        return _as_text(parts.received, in_call=in_call)
     except BaseException as error:
         if whole is None and (text := _text_of(parts.received)):
             keep(text)  # X3
@@ -142,11 +137,11 @@ def ask_written(
             aborting.unregister()
 
 
-def _cut(received: list[Any], *, in_call: bool) -> Reply:
-    """The reply of a stream that ended without one: its text, if it is not known to be less than the whole."""
+def _as_text(received: list[Any], *, in_call: bool) -> Reply:
+    """The reply of a stream that gave pieces and no ``Reply``: its text, unless it had begun a call."""
     if in_call:
-        raise ConnectionError("the model's stream ended within its reply")
-    return Reply(Message.assistant(_text_of(received)), stop="cut")
+        raise ConnectionError("the model's stream ended within a call, without its reply")
+    return Reply(Message.assistant(_text_of(received)))
 
 
 def _text_of(received: Iterable[object]) -> str:

@@ -26,7 +26,7 @@ from turnctl.agent.telling import Telling
 from turnctl.agent.waves import carry_out
 from turnctl.agent.windows import is_window
 from turnctl.clock import format_duration
-from turnctl.records.messages import Mark, Message, Result
+from turnctl.records.messages import Mark, Message, Result, Text
 from turnctl.records.replies import Reply, Usage
 from turnctl.records.runs import Event, RunState, StepRecord, StopReason
 from turnctl.tokens.current import current_token
@@ -152,7 +152,8 @@ class Run:
             self.hook("before_step", number)
             reply = self._exchange()
             usage = reply.usage or Usage()
-            history.add(reply.message)
+            if any(part != Text("") for part in reply.message.parts):  # else it says nothing, and no provider takes it
+                history.add(reply.message)
             self.change(lambda state: {"calls": reply.message.calls, "usage": state.usage + usage})
             self.tell(Event("reply", self.run_id, number, message=reply.message, usage=reply.usage))
             if reply.message.calls:
@@ -248,18 +249,28 @@ class Run:
         tools = list(loop.tools.values())
         if loop.is_streaming:
             try:
-                return ask_written(
-                    self.turn,
-                    loop.model,
-                    messages,
-                    tools,
-                    patience=loop.patience_s,
-                    tell=lambda delta: self.tell(Event("delta", self.run_id, self.state.step, delta=delta)),
-                    keep=self._keep_partial,
+                return self._whole(
+                    ask_written(
+                        self.turn,
+                        loop.model,
+                        messages,
+                        tools,
+                        patience=loop.patience_s,
+                        tell=lambda delta: self.tell(Event("delta", self.run_id, self.state.step, delta=delta)),
+                        keep=self._keep_partial,
+                    )
                 )
             except Unsupported:
                 self.turn.check()
-        return ask_whole(self.turn, loop.model, messages, tools, self._patience, self.helper())
+        return self._whole(ask_whole(self.turn, loop.model, messages, tools, self._patience, self.helper()))
+
+    def _whole(self, reply: Reply) -> Reply:
+        """``reply``, unless it was cut: what is less than the whole is a failure, and its calls are not made."""
+        if reply.stop != "cut" and not reply.message.is_partial:
+            return reply
+        if reply.message.text:
+            self._keep_partial(reply.message.text)
+        raise ConnectionError("the model's reply was cut before its end")
 
     def _keep_partial(self, text: str) -> None:
         """A reply that was cut: the transcript has what came of it, and the model does not get it."""
