@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from launch import ROOT, ask
+from commands import alive
+from launch import ROOT, ask, finish, start
 from schemas import fits
+from standins import until
+from warding import tag as some_tag
 
 from turnctl.cli.trials.places import Checkpoint, Delay, Line, chosen_checkpoints, chosen_moments
 from turnctl.tokens.turn import TurnCore
@@ -98,9 +102,10 @@ def test_each_checkpoint_is_tried(folder: Path, capfd: Capture) -> None:
 
 def test_what_is_left_is_told(folder: Path, capfd: Capture) -> None:
     """A process that goes on, and an effect of which nobody knows; and that each run has a ledger of its own."""
-    found = tried(capfd, *program(folder, _ILL), status=1)
-    (stop,) = [one for one in found["stops"] if one["at"]["line"] == 10]
+    found = tried(capfd, "--max-stops", "1", "--seed", "5", *program(folder, _ILL), status=1)
+    (stop,) = found["stops"]
 
+    assert (10, ["1 of 2 places are left out: more than --max-stops 1"]) == (stop["at"]["line"], found["notes"])
     assert ["leaking", "unresolved"] == [one["kind"] for one in stop["problems"]]
     assert "it ended and left something running: sleep" == stop["problems"][0]["text"]
     assert (1, 1, 0) == (stop["effects_unresolved"], len(stop["left"]), stop["exit"]["code"])
@@ -179,6 +184,21 @@ def test_setup_and_check_are_called_for_each_run(folder: Path, capfd: Capture) -
     text = "echo c >> log; echo torn; false failed with 1: torn"
     assert [{"kind": "breaking", "text": text}] == stop["problems"]
     assert (1, True) == (ended.status, "error: --setup: echo full; exit 4 failed with 4: full\n" in ended.err)
+
+
+def test_interrupted_trial_tells_what_it_has_found(folder: Path) -> None:
+    """Ctrl-C ends the run that goes on, with its tree; what was found is told, nothing is left, and it dies of it."""
+    tag = some_tag()
+    (folder / "tmp").mkdir()
+    argv = ("trial", "--at", "100ms", "--at", "50s", "--", "sh", "-c", f"echo up >> log; sleep {tag}; true")
+    with start(*argv, cwd=folder, env={"TMPDIR": str(folder / "tmp")}) as process:
+        assert until(lambda: (folder / "log").exists() and 2 == len((folder / "log").read_text().split()))
+        process.send_signal(signal.SIGINT)
+        ended = finish(process)
+
+    assert (-signal.SIGINT, "turnctl: interrupted: 1 of 2 places were tried\n") == (ended.status, ended.err)
+    assert "1 stop: no problem" == ended.out.splitlines()[-1]
+    assert ([], []) == (alive(tag), list((folder / "tmp").iterdir()))
 
 
 @pytest.mark.parametrize(

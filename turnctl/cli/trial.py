@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,10 +15,14 @@ from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.options import Duration, Folder
 from turnctl.cli.problems import Problem
+from turnctl.cli.status import Ending
 from turnctl.cli.stdout import put, put_document, put_line
 from turnctl.cli.table import clean, lines
 from turnctl.cli.talk import say
 from turnctl.clock import format_duration, parse_duration
+
+if TYPE_CHECKING:
+    from turnctl.cli.trials.trying import Trial
 
 __all__ = ["trial"]
 
@@ -120,21 +128,39 @@ def trial(
     as_lines: bool,
     state_dir: str | None,  # noqa: ARG001 - each run has one of its own
     quiet: int,
-) -> Code:
+) -> Ending:
     if not command or not command[0]:
         raise click.UsageError("no command was given; say what to try, such as: turnctl trial -- python agent.py")
     from turnctl.cli.trials.running import Limits
-    from turnctl.cli.trials.trying import Asked, Trial
+    from turnctl.cli.trials.trying import Asked, Interrupted, Trial
 
     limits = Limits(_seconds("--timeout", timeout), _seconds("--grace", grace))
     moments = tuple(_seconds("--at", one) for one in at)
     if any(one >= limits.timeout_s for one in moments):
         raise click.UsageError(f"--at is not before --timeout, which is {timeout}; give it more")
     tried = Trial(Asked(command, folder, limits, most, seed, moments, setup, check))
+    with _interrupting(tried) as struck:
+        try:
+            _go_through(tried, command[0], as_lines=as_lines, quiet=quiet)
+        except Interrupted:
+            tried.notes.append(f"interrupted: {len(tried.found)} of {tried.planned or 'its'} places were tried")
+    if as_json:
+        put_document(tried.as_dict())
+    elif tried.found and not (as_lines or quiet):
+        put("".join(f"{clean(line)}\n" for line in _told(tried)))
+    for note in tried.notes:
+        if not quiet:
+            say(note)
+    if struck:
+        return Ending.by(struck[0])
+    return Ending(Code.NOT_SO if any(one.problems for one in tried.found) else Code.OK)
+
+
+def _go_through(tried: Trial, name: str, *, as_lines: bool, quiet: int) -> None:
     try:
         tried.look()
     except OSError as error:
-        raise _not_started(error, command[0]) from error
+        raise _not_started(error, name) from error
     if not quiet and sys.__stderr__ is not None and sys.__stderr__.isatty():  # for a person who waits
         lasted = (
             "" if tried.lasted_s is None else f", each some {format_duration(round(tried.lasted_s, 1) or 0.1)} long"
@@ -144,14 +170,27 @@ def trial(
     for stop in tried.stops():
         if as_lines:
             put_line(stop.as_dict())
-    if as_json:
-        put_document(tried.as_dict())
-    elif not (as_lines or quiet):
-        put("".join(f"{clean(line)}\n" for line in _told(tried)))
-    for note in tried.notes:
-        if not quiet:
-            say(note)
-    return Code.NOT_SO if any(one.problems for one in tried.found) else Code.OK
+
+
+@contextmanager
+def _interrupting(tried: Trial) -> Iterator[list[int]]:
+    """The first INT, TERM or HUP ends the run that goes on, and is told of; a second one ends us at once."""
+    struck: list[int] = []
+
+    def strike(number: int, _frame: FrameType | None) -> None:
+        struck.append(number)
+        for one in taken:
+            signal.signal(one, signal.SIG_DFL)
+        tried.interrupt()
+
+    taken = [one for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]
+    for one in taken:
+        signal.signal(one, strike)
+    try:
+        yield struck
+    finally:
+        for one in taken:
+            signal.signal(one, signal.SIG_DFL)
 
 
 def _seconds(what: str, text: str) -> float:
@@ -160,7 +199,7 @@ def _seconds(what: str, text: str) -> float:
     return found
 
 
-def _told(tried: Any) -> list[str]:
+def _told(tried: Trial) -> list[str]:
     """The table, and each problem in words: of several that are the same the first place, and how many more."""
     found = lines(HEADERS, [one.cells() for one in tried.found])
     same: dict[Any, list[Any]] = {}

@@ -25,7 +25,7 @@ from turnctl.turns import Turn
 from turnctl.waiting.trialled import VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from turnctl.cli.trials.places import Place
     from turnctl.records.process import ProcessOutcome
@@ -84,12 +84,14 @@ class _Output:
         return 0 if at is None else sum(count for came_at, count in self._came if came_at > at)
 
 
-def run(argv: Sequence[str], folder: str | None, place: Place | None, limits: Limits) -> Seen:
-    """Run it. Raises ``OSError`` where it cannot be started."""
+def run(
+    argv: Sequence[str], folder: str | None, place: Place | None, limits: Limits, begins: Callable[[Turn], object]
+) -> Seen:
+    """Run it; ``begins`` is given its turn before. Raises ``OSError`` where it cannot be started."""
     with TemporaryDirectory(prefix="turnctl-trial-", ignore_cleanup_errors=True) as name:
         with Journal(name) as journal:
             one = _Run(argv, folder, place, limits, name, journal)
-            one.go()
+            one.go(begins)
         return one.seen()  # when all of the journal has been read
 
 
@@ -107,7 +109,7 @@ class _Run:
         self._has_begun, self._has_ended = threading.Event(), threading.Event()
         self._began_at = self._ended_at = 0.0
 
-    def go(self) -> None:
+    def go(self, begins: Callable[[Turn], object]) -> None:
         """Run it to its end."""
         stop = self._place if isinstance(self._place, Checkpoint) else None
         env = {
@@ -116,6 +118,7 @@ class _Run:
             "PYTHONUNBUFFERED": "1",  # or a line would come when its buffer is full
         }
         with self._turn, self._watched():
+            begins(self._turn)
             self._turn.run(
                 self._argv,
                 cwd=self._cwd,

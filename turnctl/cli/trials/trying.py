@@ -17,11 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from turnctl.cli.trials.places import Place
+    from turnctl.turns import Turn
 
-__all__ = ["Asked", "Trial"]
+__all__ = ["Asked", "Interrupted", "Trial"]
 
 SCHEMA = "turnctl.trial/1"
 _SAID = 300
+
+
+class Interrupted(Exception):
+    """The trial was ended from outside; what it had found by then stands."""
 
 
 class Asked(NamedTuple):
@@ -49,10 +54,23 @@ class Trial:
         self.is_at_checkpoints = False
         self.lasted_s: float | None = None
         self._chosen: Sequence[Place] = ()
+        self._turn: Turn | None = None
+        self._is_interrupted = False
+
+    def interrupt(self) -> None:
+        """End the run that goes on, with all that it started, and begin no other. From a signal handler."""
+        self._is_interrupted = True
+        if self._turn is not None:
+            self._turn.cancel("turnctl trial", by="interrupted")
+
+    def _begins(self, turn: Turn) -> None:
+        self._turn = turn
+        if self._is_interrupted:  # it came in between
+            turn.cancel("turnctl trial", by="interrupted")
 
     def look(self) -> None:
         """Run it without a stop, and choose where it is stopped. Raises ``Problem`` where that shows nothing, and
-        ``OSError`` where it cannot be started."""
+        ``OSError`` where it cannot be started, ``Interrupted``."""
         asked = self._asked
         if asked.at:
             self._chosen = [Delay(one) for one in sorted(set(asked.at))]
@@ -73,7 +91,8 @@ class Trial:
             self._chosen = chosen_moments(seen.lines, self.lasted_s, asked.most, asked.seed)
             self.places = max(len(self._chosen), seen.lines + 1)
         if len(self._chosen) < self.places:
-            self.notes.append(f"{self.places - len(self._chosen)} more places are left out: more than --max-stops")
+            left_out = self.places - len(self._chosen)
+            self.notes.append(f"{left_out} of {self.places} places are left out: more than --max-stops {asked.most}")
 
     def _refuse(self, seen: Seen, broken: str | None) -> None:
         """A program that does not come to a good end by itself has nothing to be compared with."""
@@ -99,7 +118,7 @@ class Trial:
         return len(self._chosen)
 
     def stops(self) -> Iterator[Stop]:
-        """One run after the other, with what each came to."""
+        """One run after the other, with what each came to. Raises ``Interrupted``."""
         for n, place in enumerate(self._chosen, 1):
             seen, broken = self._run(place)
             stop = judged(n, place, seen, self._asked.limits, self.is_at_checkpoints, broken)
@@ -110,9 +129,14 @@ class Trial:
 
     def _run(self, place: Place | None) -> tuple[Seen, str | None]:
         asked = self._asked
-        if asked.setup is not None and (said := _shell(asked.setup, asked)) is not None:
+        if self._is_interrupted:
+            raise Interrupted
+        said = None if asked.setup is None else _shell(asked.setup, asked)
+        if said is not None and not self._is_interrupted:
             raise Problem("setup", f"--setup: {said}", "each run needs it", Code.NOT_SO)
-        seen = run(asked.argv, asked.folder, place, asked.limits)
+        seen = run(asked.argv, asked.folder, place, asked.limits, self._begins)
+        if self._is_interrupted:
+            raise Interrupted
         return seen, None if asked.check is None else _shell(asked.check, asked)
 
     def as_dict(self) -> dict[str, Any]:
