@@ -21,6 +21,7 @@ KEPT = tuple((f"$XDG_STATE_HOME/turnctl/{name}", what) for name, what in _IN_STA
 def config() -> list[Part]:
     """Where settings come from."""
     from turnctl.cli.settings.places import user_file
+    from turnctl.cli.topics.settings import of_commands
 
     return [
         (
@@ -52,6 +53,7 @@ def config() -> list[Part]:
             "something is written, what is kept, or what is run. turnctl doctor --config shows every setting, where it "
             "comes from, and what is wrong."
         ),
+        ("What a file may say of one command", of_commands()),
     ]
 
 
