@@ -171,3 +171,17 @@ def test_forked_child_does_not_answer_for_its_parent(place: Path) -> None:
         os.close(out)
 
         assert (b"0", True) == (told, inc in stacks.at_work)
+
+
+def test_child_of_a_cancelled_task_is_not_listened_for(place: Path) -> None:
+    """A turn below one whose task was cancelled never works: nothing of it stays behind when it is over."""
+    with turnctl.open_ledger(str(place)) as ledger:
+        task = ledger.submit("acme", "job")
+        with turnctl.turn(task=task):
+            ledger.cancel(task, by="ana")
+            with turnctl.turn() as child:
+                child.check()
+            left = set(stacks.at_work)
+
+    assert ("cancelled", {task.inc}) == (child.outcome, left)
+    assert {} == stacks.at_work

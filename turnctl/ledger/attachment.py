@@ -143,6 +143,7 @@ class Attachment:
         elif answer.code == "cancelled" and self._parent is not None:
             self._parent.heard()  # the stop comes down by the token
             self._has_left = self._is_decided = True
+            self._stop_listening()
         elif not (answer.code == "ended" and self.heard()):
             raise error_of(answer)
 
