@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from turnctl.cli.common import SHARED, path_of
 from turnctl.cli.settings.places import Found, look
 from turnctl.cli.settings.problem import SettingsProblem
-from turnctl.cli.settings.tables import Setting
 from turnctl.cli.talk import explain, warn
+
+if TYPE_CHECKING:
+    from turnctl.cli.settings.tables import Setting
 
 __all__ = ["Taken", "named_by", "take", "taken_of", "tell"]
 
