@@ -10,7 +10,9 @@ from launch import call
 __all__ = ["NEVER", "NOT_FOR_LOOKING", "loaded_by"]
 
 NEVER = ["psutil", "structlog", "asyncio", "logging", "sqlite3", "rich", "importlib.metadata", "json", "traceback"]
-NOT_FOR_LOOKING = [one for one in NEVER if one not in ("sqlite3", "json")]
+#: and what is only needed where there is a file of settings: the pyproject.toml of the checkout is none
+NOT_FOR_SETTINGS = ["tomllib", "turnctl.cli.settings.tables", "turnctl.cli.settings.reading"]
+NOT_FOR_LOOKING = [one for one in NEVER if one not in ("sqlite3", "json")] + NOT_FOR_SETTINGS
 
 
 def loaded_by(tmp_path: Path, *args: str, env: dict[str, str] | None = None) -> set[str]:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from turnctl.errors import BadArgument
 from turnctl.ledger.connections import breathe, connect
 from turnctl.ledger.opening import identify
+from turnctl.ledger.ownfiles import own_file
 from turnctl.ledger.refusals import FAULTS, system_told, told
 from turnctl.ledger.sqlite import BUSY_S
 from turnctl.ledger.verify import Tell, Verified, quietly, verify
@@ -73,7 +74,7 @@ def _there(to: str) -> BadArgument:
 
 
 def _copy(path: str, fresh: str) -> None:
-    os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    os.close(own_file(fresh, os.O_RDWR | os.O_EXCL))
     try:
         with closing(connect(path, "ro", BUSY_S)) as connection:
             breathe(connection)

@@ -12,6 +12,8 @@ import sys
 from contextlib import suppress
 from typing import Protocol
 
+from turnctl.ledger.ownfiles import own_file
+
 __all__ = ["Ear", "open_ear", "ring"]
 
 _IN_MODIFY, _IN_ATTRIB, _IN_DELETE_SELF, _IN_MOVE_SELF, _IN_IGNORED = 0x2, 0x4, 0x400, 0x800, 0x8000
@@ -42,7 +44,7 @@ def open_ear(file: str) -> Ear:
 
 def ring(file: str) -> None:
     """Ring the bell ``file``, by its name, since somebody may have removed the one that was there."""
-    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = own_file(file, os.O_WRONLY)
     try:
         os.pwrite(fd, b"!", 0)
     finally:
@@ -50,7 +52,7 @@ def ring(file: str) -> None:
 
 
 def _touch(file: str) -> None:
-    os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    os.close(own_file(file, os.O_WRONLY))
 
 
 class _Roused:

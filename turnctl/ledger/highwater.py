@@ -13,6 +13,8 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
+from turnctl.ledger.ownfiles import own_file
+
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
@@ -87,7 +89,7 @@ class HighWater:
     def write(self, told: int, pos: int) -> None:
         """Tell how far the store is."""
         if self._fd < 0:
-            self._fd = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            self._fd = own_file(self._file, os.O_RDWR)
         text = b"turnctl-1 %s %d %d" % (self._authority, told, pos)
         slot = b"%s %d" % (text, crc32(text))
         os.pwrite(self._fd, slot.ljust(_SLOT - 1) + b"\n", self._turn * _SLOT)

@@ -37,6 +37,7 @@ from turnctl.errors import (
 from turnctl.ledger import schema
 from turnctl.ledger.connections import connect
 from turnctl.ledger.highwater import HighWater, marks_of, missing_from, read_marks
+from turnctl.ledger.ownfiles import NAME, describe, own_file
 from turnctl.ledger.places import check_file_system, check_folder, check_owner, made_folder
 from turnctl.ledger.refusals import FAULTS, SALVAGE, system_told, told
 from turnctl.ledger.sqlite import BUSY_S, SqliteStore, twin_of
@@ -86,7 +87,7 @@ def init(path: str | PathLike[str]) -> bool:
 
 def _make_alone(path: str) -> bool:
     """Make it while no other process does."""
-    lock = os.open(f"{path}.making", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    lock = own_file(f"{path}.making", os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if os.path.lexists(path):
@@ -98,6 +99,8 @@ def _make_alone(path: str) -> bool:
             if os.path.lexists(stale):
                 raise _lost(path, f"is gone, and its {stale} is there")
         _make(path)
+        if os.path.basename(path) == NAME:
+            describe(os.path.dirname(path))
         return True
     finally:
         os.close(lock)
@@ -105,7 +108,7 @@ def _make_alone(path: str) -> bool:
 
 def _make(path: str) -> None:
     fresh, authority = f"{path}.new-{uuid.uuid4().hex[:8]}", uuid.uuid4().hex
-    os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    os.close(own_file(fresh, os.O_RDWR | os.O_EXCL))
     try:
         with closing(connect(fresh, "rw", BUSY_S)) as connection:
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # so that a purge can give room back, in pieces
@@ -325,7 +328,7 @@ def _copy(connection: sqlite3.Connection, copy: str) -> None:
     fresh = f"{copy}.new"
     with suppress(FileNotFoundError):
         os.unlink(fresh)  # of one that did not come to its end
-    os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    os.close(own_file(fresh, os.O_RDWR | os.O_EXCL))
     connection.execute("VACUUM INTO ?", (fresh,))
     with closing(connect(fresh, "rw", BUSY_S)) as made:
         made.execute("PRAGMA journal_mode=WAL")  # as that of the ledger is

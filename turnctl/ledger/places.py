@@ -7,6 +7,7 @@ import re
 import stat
 
 from turnctl.errors import StoreMissing, StoreUnsafe
+from turnctl.ledger.ownfiles import own_folder
 
 __all__ = ["FILES", "check_file_system", "check_folder", "check_owner", "file_system_of", "made_folder"]
 
@@ -142,6 +143,6 @@ def made_folder(path: str) -> None:
     folder = os.path.dirname(path)
     check_folder(path)
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        own_folder(folder)
     except OSError as error:
         raise StoreMissing(f"the folder {folder} cannot be made ({error}); make it, mode 0700", path=path) from error

@@ -259,6 +259,7 @@ def _made(path: str, name: str) -> str:
     while True:
         with suppress(FileExistsError):
             os.mkdir(folder, 0o700)
+            os.chmod(folder, 0o700)  # whatever the umask
         try:
             fd = _opened(folder)
         except FileNotFoundError:

@@ -22,6 +22,8 @@ import fcntl
 import os
 from contextlib import suppress
 
+from turnctl.ledger.ownfiles import own_file
+
 __all__ = ["Turnstile"]
 
 _ENDINGS = (".room", ".lane", ".desk")
@@ -37,10 +39,9 @@ class Turnstile:
 
     def _locks(self) -> list[int]:
         if not self._fds:
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             try:
                 for ending in _ENDINGS:
-                    self._fds.append(os.open(self._path + ending, flags, 0o600))
+                    self._fds.append(own_file(self._path + ending, os.O_RDWR))
             except BaseException:
                 self.close()
                 raise

@@ -9,6 +9,8 @@ from __future__ import annotations
 import fcntl
 import os
 
+from turnctl.ledger.ownfiles import own_file
+
 __all__ = ["Users"]
 
 
@@ -18,7 +20,7 @@ class Users:
     def __init__(self, path: str) -> None:
         self._file = f"{path}.users"
         self.joined = False
-        self._fd = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._fd = own_file(self._file, os.O_RDWR)
 
     def are_none(self) -> bool:
         """Whether nobody else has it open; keeps others from finding so until ``join`` or ``close``."""
@@ -38,7 +40,7 @@ class Users:
     def again(self) -> None:
         """In a forked child: let go of the parent's, and be one of them by itself."""
         self.close()
-        self._fd = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._fd = own_file(self._file, os.O_RDWR)
         self.join()
 
     def close(self) -> None:

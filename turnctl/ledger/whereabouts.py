@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from turnctl.errors import BadArgument, StoreUnsafe
+from turnctl.ledger.ownfiles import NAME
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +21,7 @@ STATE_DIR = "TURNCTL_STATE_DIR"
 
 def default_file(given: str | os.PathLike[str] | None = None) -> str:
     """The user's own ledger: ``ledger.sqlite3`` in the state directory."""
-    return os.path.join(_state_dir(given), "ledger.sqlite3")
+    return os.path.join(_state_dir(given), NAME)
 
 
 def _state_dir(given: str | os.PathLike[str] | None) -> str:
@@ -59,7 +60,7 @@ def state_dir(given: str | os.PathLike[str] | None = None) -> Path:
 
 def default_path(given: str | os.PathLike[str] | None = None) -> Path:
     """``default_file`` as a path."""
-    return state_dir(given) / "ledger.sqlite3"
+    return state_dir(given) / NAME
 
 
 def open_durable(url: str | None) -> Store:

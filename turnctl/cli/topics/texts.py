@@ -12,6 +12,7 @@ _IN_STATE_DIR = (
     ("ledger.sqlite3", "the ledger, with -wal and -shm while it is in use; copy it by turnctl ledger backup"),
     ("ledger.sqlite3.hwm", "how far the ledger had come, so that an old copy in its place is noticed"),
     ("ledger.sqlite3.bell", "what watchers are woken by"),
+    ("README", "what this folder is"),
     ("turns/TURN_ID/", "what was kept of the output of a command"),
 )
 #: what every man page tells of files
