@@ -58,11 +58,12 @@ def test_each_attempt_has_its_own_effects_and_end(path: Path) -> None:
 
 def test_looking_changes_nothing(path: Path) -> None:
     """The file and what lies beside it are as they were, also where its log was left by a killed writer."""
-    before = {one.name: one.read_bytes() for one in path.parent.iterdir()}
+    before = {one.name: one.read_bytes() for one in path.parent.iterdir() if one.is_file()}
     with Glances(path) as there:
         assert 6 == len(list(there.all()))
 
-    after = {one.name: one.read_bytes() for one in path.parent.iterdir() if not one.name.endswith(("-shm", "-wal"))}
+    files = [one for one in path.parent.iterdir() if one.is_file() and not one.name.endswith(("-shm", "-wal"))]
+    after = {one.name: one.read_bytes() for one in files}
     assert {name: kept for name, kept in before.items() if name in after} == after
     assert not (set(after) - set(before))
 
