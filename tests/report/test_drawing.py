@@ -182,6 +182,30 @@ def test_process_without_a_row_has_no_time() -> None:
     assert picture.gaps == ("Of 1 process the time.",)
 
 
+def test_row_and_report_tell_of_one_process() -> None:
+    """Under two names: the row of a command has that of its program, the report all of it."""
+    made = Sketch()
+    made.process(4121, "make", 1.0, 2.5, detail="")
+    facts = made.facts(3.0)
+    assert facts.report is not None
+    told = {"kind": "process", "name": "make test", "state": "completed", "started_at": START + 1.25}
+    facts.report["activities"].append({**told, "ended_at": START + 2.5, "detail": "exit status 0"})
+    items = lane(picture_of(facts), "processes")
+
+    assert {"[4121] make test": "completed, exit 0"} == {name: item.word for name, item in items.items()}
+
+
+def test_child_turn_is_an_activity() -> None:
+    """Which has no row of its own here, and its times from the report."""
+    facts = Sketch().facts(3.0)
+    assert facts.report is not None
+    told = {"kind": "turn", "name": "t2nnepxtwyqp6mb", "state": "failed", "detail": None}
+    facts.report["activities"].append({**told, "started_at": START + 1, "ended_at": START + 2})
+    item = lane(picture_of(facts), "activities")["turn t2nnepxtwyqp6mb"]
+
+    assert ("failed", (Span(1.0, 2.0, "going"),)) == (item.word, item.spans)
+
+
 def test_survivor_is_named() -> None:
     """A command that could not be ended goes on beyond the picture."""
     made = Sketch()

@@ -43,7 +43,7 @@ class Things:
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         report = scene.facts.report or {"activities": [], "processes": []}
-        self._told = {(a["kind"], a["name"], a["started_at"]): a for a in report["activities"]}
+        self._activities = report["activities"]
         self._outcomes = {p["pid"]: p for p in report["processes"] if p["pid"]}
         self._untimed = [p for p in report["processes"] if not p["pid"]]
         found = list(self._found())
@@ -59,29 +59,31 @@ class Things:
         return min(found, default=None)
 
     def _found(self) -> Iterator[_Thing]:
-        told = dict(self._told)
-        for row in self._scene.facts.activities:
-            known = told.pop((row["kind"], row["name"], row["begun_at"]), None)
-            state, _, detail = (row["detail"] or "").partition(": ")
-            if state not in _LOOKS:
-                state, detail = "", row["detail"] or ""
-            if known is not None:
-                state, detail = known["state"], known["detail"] or ""
-            outcome = self._outcomes.pop(row["process"], None) if row["kind"] in PROCESSES else None
-            yield _Thing(
-                row["kind"], row["name"], state or None, row["begun_at"], row["ended_at"], detail or None, row, outcome
-            )
+        rows = self._scene.facts.activities
+        told = {(a["kind"], a["name"], a["started_at"]): a for a in self._activities}
+        known = [told.pop((row["kind"], row["name"], row["begun_at"]), None) for row in rows]
+        # a command's row may have another name and another begin: then the turn had no other one
+        rest = [one for one in told.values() if one["kind"] == "process"]
+        unmatched = [n for n, row in enumerate(rows) if row["kind"] == "process" and known[n] is None]
+        if len(rest) == len(unmatched):
+            for n, one in zip(unmatched, rest, strict=True):
+                known[n] = told.pop((one["kind"], one["name"], one["started_at"]))
+        for row, one in zip(rows, known, strict=True):
+            yield self._of_row(row, one)
         for one in told.values():
-            yield _Thing(
-                one["kind"],
-                one["name"],
-                one["state"],
-                one["started_at"],
-                one["ended_at"],
-                one["detail"],
-                None,
-                None,
-            )
+            times = one["started_at"], one["ended_at"]
+            yield _Thing(one["kind"], one["name"], one["state"], *times, one["detail"], None, None)
+
+    def _of_row(self, row: dict[str, Any], known: dict[str, Any] | None) -> _Thing:
+        state, _, detail = (row["detail"] or "").partition(": ")
+        if state not in _LOOKS:
+            state, detail = "", row["detail"] or ""
+        if known is not None:
+            state, detail = known["state"], known["detail"] or ""
+        name = row["name"] if known is None else known["name"]
+        outcome = self._outcomes.pop(row["process"], None) if row["kind"] in PROCESSES else None
+        times = row["begun_at"], row["ended_at"]
+        return _Thing(row["kind"], name, state or None, *times, detail or None, row, outcome)
 
     # -- one ---------------------------------------------------------------------------------------------------------
 
