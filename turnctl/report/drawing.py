@@ -116,7 +116,10 @@ def _gaps(scene: Scene, lanes: tuple[Lane, ...], *, has_grace: bool) -> Iterator
     elif facts.report is None:
         yield "Its own report: it has left none, so only what the ledger was told is here."
     if scene.stop is not None and not has_grace:
-        yield "How long the grace was: no length of it is on record, and nothing was killed."
+        if scene.is_over:
+            yield "How long the grace was: no length of it is on record, and nothing was killed."
+        else:
+            yield "How long the grace is: that comes on record with the end of the turn."
     for lane in lanes[1:]:
         yield from _of_lane(lane)
     more = len(scene.clock.steps) - _MOST_STEPS

@@ -38,7 +38,7 @@ class Form(NamedTuple):
 
 
 WIDE = Form(1080, 250, 244, 24, 12, 36, 36, 64, is_narrow=False)
-NARROW = Form(360, 6, 10, 38, 27, 28, 34, 56, is_narrow=True)
+NARROW = Form(360, 6, 24, 38, 27, 28, 34, 56, is_narrow=True)
 
 #: a lane of more items than this has rows that several of them share
 SINGLY = 60

@@ -15,6 +15,7 @@ from turnctl.report.texts import cut, moment, span, units, whole
 __all__ = ["KEY", "description", "key_sample", "panels", "svg"]
 
 _BAR, _SHARED_BAR = 13, 11
+_LINE, _MOST_GAPS = 17, 6
 _LETTER = 6.6
 #: what the shapes mean
 KEY = (
@@ -31,7 +32,8 @@ def svg(picture: Picture, *, made_by: str) -> str:
     form, margin = WIDE, 20
     top = 76
     drawn = laid_out(picture, form)
-    height = top + sum(panel.height for panel in drawn) + 34
+    missing = _missing(picture)
+    height = top + sum(panel.height for panel in drawn) + 34 + _LINE * len(missing)
     root = Element(
         "svg",
         {
@@ -62,7 +64,18 @@ def svg(picture: Picture, *, made_by: str) -> str:
         _panel(group, panel, picture, form, HATCH_ID)
         y += panel.height
     _key(SubElement(root, "g", {"transform": f"translate({margin} {y + 16:g})"}))
+    for n, text in enumerate(missing, 1):
+        _text(root, "dim", margin, y + 20 + n * _LINE, text)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode") + "\n"
+
+
+def _missing(picture: Picture) -> list[str]:
+    """What is not on record, in a few lines below the drawing."""
+    if not picture.gaps:
+        return []
+    more = len(picture.gaps) - _MOST_GAPS
+    last = [f"and {more} more, which turnctl report tells as a page"] if more > 0 else []
+    return ["Not on record:", *(cut(one, 165) for one in picture.gaps[:_MOST_GAPS]), *last]
 
 
 def panels(picture: Picture, form: Form, prefix: str) -> list[Element]:
@@ -217,7 +230,7 @@ def _beside(into: Element, item: Item, y: float, form: Form) -> None:
         room = 50 - units(word)
         y -= MARKS_H if item.marks else 0
         _text(group, "halo", form.gutter, y - 12, cut(item.name, max(room, 14)))
-        _text(group, "word halo end", form.width - 16, y - 12, word)
+        _text(group, "word halo end", form.width - 18, y - 12, word)
         sign(group, item.look, form.width - 6, y - 16)
         return
     _text(group, "", 8, y + 4, cut(item.name, form.name))
