@@ -16,8 +16,6 @@ _LOOKS: dict[str, Look] = {
     "rejected": "failed",
     "provider_cancelled": "stopped",
     "suppressed": "never",
-    "unknown": "unknown",
-    "pending": "going",
 }
 _WORDS = {"provider_cancelled": "cancelled by provider", "suppressed": "never sent"}
 
