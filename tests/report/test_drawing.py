@@ -182,6 +182,15 @@ def test_process_without_a_row_has_no_time() -> None:
     assert picture.gaps == ("Of 1 process the time.",)
 
 
+def test_status_that_is_not_zero_is_no_success() -> None:
+    """The command has come back, and whether that is well only its caller knows."""
+    made = Sketch()
+    made.process(4121, "grep x", 1.0, 2.0, returncode=1, detail="completed: exit status 1")
+    item = lane(picture_of(made.facts(3.0)), "processes")["[4121] grep x"]
+
+    assert ("completed, exit 1", "ended") == (item.word, item.look)
+
+
 def test_row_and_report_tell_of_one_process() -> None:
     """Under two names: the row of a command has that of its program, the report all of it."""
     made = Sketch()

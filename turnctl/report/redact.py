@@ -24,8 +24,8 @@ KEPT = frozenset(
     )
 )
 #: ids that a host may have chosen itself stay where they have the form in which turnctl makes them
-_IDS = frozenset({"turn_id", "effect_id", "inc", "ref", "compensates", "subject", "detached_to", "source"})
-_OURS = re.compile(r"t[0-9a-z]{14}|(?:i|e|a|cr)-[0-9a-f]{32}|lease \d+")
+_IDS = frozenset({"turn_id", "name", "effect_id", "inc", "ref", "compensates", "subject", "detached_to", "source"})
+_OURS = re.compile(r"t[0-9][0-9a-z]{13}|(?:i|e|a|cr)-[0-9a-f]{32}|lease \d+")
 #: kinds stay where they are turnctl's own: of a host's effect the kind is the host's
 _KINDS = re.compile(
     r"process|scope|call|turn|thread|stream|http|job|ask|mcp|mcp connection|bound|pool|pause|"

@@ -180,6 +180,8 @@ class Things:
             spans = (*spans, *self._scene.gap(spans[-1].end))
         elif item.look in ("done", "failed", "stopped", "ended"):
             word = f"{word}, {_exit(known)}"
+            if look == "done" and known["returncode"] != 0:
+                look = "ended"  # that the command came back is not that it went well
         took = known["duration_s"] if item.took is not None else None
         about = (*item.about, *_known(known))
         return item._replace(
