@@ -44,8 +44,11 @@ class _Trying(Answering):
     examples=[
         ("turnctl trial -- python agent.py", "at each checkpoint of its turns, each in a run of its own"),
         ("turnctl trial --setup 'rm -rf out' --check './sound out' -- python agent.py", "and see what it leaves"),
-        ("turnctl trial --max-stops 20 --seed 7 -- ./build.sh", "a program without turns: at lines of its output"),
-        ("turnctl trial --at 1s --at 10s --grace 5s -- ./serve", "one that does not end by itself, at these moments"),
+        ("turnctl trial --max-stops 20 --seed 7 -- make test", "a program without turns: at lines of its output"),
+        (
+            "turnctl trial --at 1s --at 10s --grace 5s -- make serve",
+            "one that does not end by itself, at these moments",
+        ),
     ],
     steps=[
         "It is run once without a stop. Where its turns pass checkpoints, each arrival at one is a place to stop it.",
@@ -74,9 +77,8 @@ class _Trying(Answering):
             [
                 ("0", "it stopped well wherever it was stopped"),
                 ("1", "it did not somewhere; or it fails without any stop"),
-                ("2", "wrong use; nothing was run"),
+                ("2", "wrong use, or a command that is not found or cannot be executed; nothing was run"),
                 ("6", "it does not end without a stop within --timeout"),
-                ("126, 127", "it cannot be executed; was not found"),
             ],
         ),
     ],
@@ -221,6 +223,6 @@ def _counted(count: int, what: str) -> str:
 
 def _not_started(error: OSError, name: str) -> Problem:
     if isinstance(error, FileNotFoundError):
-        return Problem("not_found", f"command not found: {name}", "is it on PATH, or is it a file?", 127)  # type: ignore[arg-type]
+        return Problem("not_found", f"command not found: {name}", "is it on PATH, or is it a file?", Code.USAGE)
     text = f"cannot execute {name}: {error.strerror}"
-    return Problem("not_executable", text, "if it should be a program: chmod +x it", 126)  # type: ignore[arg-type]
+    return Problem("not_executable", text, "if it should be a program: chmod +x it", Code.USAGE)
