@@ -50,14 +50,16 @@ def test_end_now_ends_before_the_call_returns(owner: FakeTurn) -> None:
     assert "completed" == owner.activities[0].record().state
 
 
-def test_leftovers_are_named_by_who_looks_late(owner: FakeTurn, wardens: None) -> None:
+def test_leftovers_are_named_by_who_looks_late(owner: FakeTurn, gate: Gate, wardens: None) -> None:
     """Where this program looks only when the warden has ended them, they are named all the same."""
     tag = nap()
     with pause_at("processes.exit.draining") as pause:
-        call = Background(lambda: run(owner, f"{tag} &", shell=True, leftovers="end-now"))
+        call = Background(lambda: run(owner, f"{tag} & read x < {gate}; exit 0", shell=True, leftovers="end-now"))
+        assert until(lambda: len(alive(tag)) == 2)  # the shell, which spells it, and itself
+        found = alive(tag)
+        (warden,) = {parent_of(pid) for pid in found} - set(found)
+        gate.open()
         assert pause.reached.wait(BOUND)
-        (pid,) = alive(tag)
-        warden = parent_of(pid)
         assert ends(warden)
         pause.release()
     outcome = call.result().outcome
