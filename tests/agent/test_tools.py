@@ -111,6 +111,7 @@ def test_arguments_become_what_the_hints_say() -> None:
         ({**GOOD, "at": {"x": 1, "tags": ["a", 3]}}, "at.tags[1] has to be a string, not 3"),
         ({**GOOD, "at": [1]}, "at has to be an object, not [1]"),
         ({**GOOD, "options": {"limit": 1}}, "options.deep is missing"),
+        ({**GOOD, "colour": 2.0}, "colour has to be one of 'red', 2, not 2.0"),
         ({**GOOD, "mode": "fasst"}, "mode has to be one of 'fast', 'slow', not 'fasst'"),
         ({**GOOD, "sizes": "12"}, "sizes has to be a list, not '12'"),
         ({**GOOD, "box": [1]}, "box has to be a list of 2, not [1]"),

@@ -67,6 +67,7 @@ def test_window_is_told(found: BaseException) -> None:
         ("timeout", openai(504, None, message="context deadline exceeded")),
         ("timeout", error("ReadTimeout", "maximum context length", type("TimeoutException", (Exception,), {}))),
         ("timeout", TimeoutError("maximum context length")),
+        ("timeout", error("APITimeoutError", "no", body={"code": "context_length_exceeded"})),
         ("other", RuntimeError("context deadline exceeded")),
         ("other", RuntimeError(LONG)),
         ("invalid", openai(400, None, message="context deadline exceeded")),
