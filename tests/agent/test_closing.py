@@ -227,6 +227,7 @@ def test_messages_of_the_loop_are_closed_too() -> None:
     found = close_calls([said], statuses={"a": "not_started"})
 
     assert [Result("a", (), "not_started", "do")] == list(found[1].results)
+    assert found == close_calls((one for one in [said]), statuses={"a": "not_started"})
     with pytest.raises(BadHistory, match="mixes messages of"):
         close_calls([said, ASKED])
 

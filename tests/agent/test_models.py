@@ -154,6 +154,26 @@ def test_odd_servers_streams_are_read() -> None:
     assert ("", (Call("call_f", "f"),)) == (found[-1].message.text, found[-1].message.calls)
 
 
+def test_emoji_cut_in_two_is_put_together() -> None:
+    """A server that cuts text between the halves of a pair: the reply has it whole, and one half alone is replaced."""
+    items, _ = streamed(OpenAIChat, [chunk({"content": "a\ud83d"}), chunk({"content": "\ude00 \udcff"}, "stop")])
+
+    assert "a\U0001f600 \ufffd" == items[-1].message.text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"n": 1e999}', '{"n": NaN}', "[" * 100_000, '{"a":' * 200 + "1" + "}" * 200, "[1]", '"x"', "{"],
+    ids=["infinite", "nan", "endless", "deep", "list", "text", "cut"],
+)
+def test_arguments_that_cannot_be_sent_are_a_text(arguments: str) -> None:
+    """What is no object of JSON, or none that every later request could hold, stays the text that it was."""
+    message = {"tool_calls": [{"id": "a", "function": {"name": "t", "arguments": arguments}}]}
+    (call,) = OpenAIChat(lambda **_: {"choices": [{"message": message}]}, "m").complete([]).message.calls
+
+    assert ({}, arguments) == (call.arguments, call.raw)
+
+
 def test_refusal_in_a_stream() -> None:
     """A refusal is shown as it comes, and told at the end."""
     items, _ = streamed(OpenAIChat, [chunk({"refusal": "I will"}), chunk({"refusal": " not"}), chunk({}, "stop")])

@@ -336,6 +336,49 @@ def test_error_of_a_tool_is_told_and_kept() -> None:
     assert isinstance(invoked.error, ZeroDivisionError)
 
 
+@dataclasses.dataclass
+class Even:
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n % 2:
+            raise ValueError(f"{self.n} is odd")
+
+
+def test_class_that_refuses_its_values_is_told() -> None:
+    """What a dataclass of the host's own raises is a problem for the model to read."""
+
+    def take(one: Even) -> int:
+        return one.n
+
+    assert "take was not called: one is not taken: 3 is odd" == Tool(take).invoke(given(one={"n": 3})).result.text
+
+
+def test_tool_that_changes_its_arguments_changes_no_history() -> None:
+    """What the model wrote stays as it was, whatever the function does to what it gets."""
+
+    def drain(items: Any) -> int:
+        items.clear()
+        return 0
+
+    call = given(items=[1, 2])
+    Tool(drain).invoke(call)
+
+    assert {"items": [1, 2]} == call.arguments
+
+
+def _same(text: str) -> str:
+    return text
+
+
+def test_tool_is_still_a_function() -> None:
+    """The host may call what it has decorated; but one that acts on the world only through the gate."""
+
+    assert "x" == tool(_same)("x")
+    with pytest.raises(BadArgument, match="acts on the world"):
+        tool(effect="x.y")(_same)("x")
+
+
 def test_digest_is_of_name_and_arguments() -> None:
     """The same arguments in another order have one digest; another name, value or raw text has another."""
     calls = [Call("1", "t", {"a": 1, "b": 2}), Call("2", "t", {"b": 2, "a": 1}), Call("3", "t", {"a": 1, "b": "2"})]
@@ -451,6 +494,17 @@ def test_tool_that_says_it_failed_completes_nothing() -> None:
     with turnctl.turn() as turn:
         made.invoke(given(), turn)
 
+    assert "unknown" == turn.report.effects[0].disposition
+
+
+def test_receipt_that_cannot_be_kept_is_told() -> None:
+    """The function came back and its receipt was not taken: the model learns both, and nothing is called completed."""
+    made = Tool(send, effect=Acts("mail.send", receipt=lambda value: None))
+    with turnctl.turn() as turn:
+        found = made.invoke(given(to="ann"), turn).result
+
+    assert ("unknown", ["ann"]) == (found.status, SENT)
+    assert found.text.startswith("it came back (250 ok ann), and that could not be recorded: BadArgument: ")
     assert "unknown" == turn.report.effects[0].disposition
 
 

@@ -129,6 +129,42 @@ def test_cause_is_asked_where_an_error_says_nothing() -> None:
     assert "other" == kind_of(raised(linked=False))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Your input exceeds the context window of this model. Please adjust your input and try again.",
+        "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
+        "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+        "the request exceeds the available context size, try increasing it",
+        "Please reduce the length of the messages or completion.",
+        "prompt token count of 130000 exceeds the limit of 128000",
+        "The decoder prompt (length 9000) is longer than the maximum model length of 8192.",
+        "Input is too long for requested model.",
+    ],
+)
+def test_words_of_many_providers(words: str) -> None:
+    """How those say it who have no code for it; and the same words from a failing server prove nothing."""
+
+    assert "window" == kind_of(openai(400, None, message=words))
+    assert "server" == kind_of(openai(500, None, message=words))
+
+
+class Nasty(Exception):
+    @property
+    def response(self) -> Any:
+        raise RuntimeError("no response was set")
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_error_that_cannot_be_read_is_of_no_kind() -> None:
+    """Attributes and texts that raise are nothing that could be read, and no second failure."""
+
+    assert "other" == kind_of(Nasty())
+    assert "invalid" == kind_of(error("Odd", "x", Nasty, status_code=400))
+
+
 def test_circle_of_causes_ends() -> None:
     """Errors that cause each other are of no kind, and reading them ends."""
     one, other = RuntimeError("a"), RuntimeError("b")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 from types import SimpleNamespace
 from typing import Any
@@ -147,6 +148,24 @@ def _random_message(chance: random.Random) -> Message:
     if kind == 2:
         return Message.user([text, Image(data="aGk=")])
     return Message(chance.choice(["user", "system", "assistant"]), text)
+
+
+def test_what_cannot_be_encoded_is_sent_all_the_same() -> None:
+    """Half an emoji, a name that is no UTF-8, a number that is none: no request fails of what is in the history."""
+    calls = [Call("a", "t", {"n": float("inf")}), Call("b", "t", {"k\ud800": ["\udcff"]})]
+    said = [
+        Message.system("a\ud83d"),
+        Message.user("b\udcff"),
+        Message.assistant("\ud83d\ude00", calls),
+        Message.tool(Result("a", "name \udcff"), Result("b", "x")),
+    ]
+    sent = to_openai(said)
+    system, messages = to_anthropic(said)
+    json.dumps([sent, system, messages], ensure_ascii=False, allow_nan=False).encode()
+
+    assert ["a\ufffd", "b\ufffd", "\U0001f600"] == [one["content"] for one in sent[:3]]
+    assert [{}, {"k\ufffd": ["\ufffd"]}] == [block["input"] for block in messages[1]["content"][1:]]
+    assert "name \udcff" == said[3].results[0].text
 
 
 def test_there_and_back() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from turnctl.agent.calling import Calling
+from turnctl.agent.encodable import well_formed
 from turnctl.agent.messages import reply_of
 from turnctl.records.messages import Mark, Message, Part, Text
 from turnctl.records.replies import CallDelta, Reply, TextDelta, ThinkingDelta
@@ -63,8 +64,9 @@ class Assembly:
         """All that has come, in its order; empty if nothing has."""
         if self._reply is not None:
             return self._reply.message
-        calls, texts = self._calling.calls(), iter(self._texts)
-        parts: list[Part] = [Text("".join(next(texts))) if isinstance(one, str) else calls[one] for one in self._order]
+        calls = self._calling.calls()
+        texts = (Text(well_formed("".join(pieces))) for pieces in self._texts)
+        parts: list[Part] = [next(texts) if isinstance(one, str) else calls[one] for one in self._order]
         return Message("assistant", [part for part in parts if not (isinstance(part, Text) and not part.text)])
 
     def partial(self, mark: Mark | None = None) -> Message | None:

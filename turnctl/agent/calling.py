@@ -9,23 +9,33 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from turnctl.agent.encodable import sendable, well_formed
 from turnctl.agent.naming import fresh
 from turnctl.records.messages import Call
 from turnctl.records.replies import CallDelta
 
-__all__ = ["Calling", "call_of"]
+__all__ = ["Calling", "arguments_of", "call_of"]
 
 
 def call_of(call_id: str, name: str, arguments: Any) -> Call:
-    """A call with its arguments read; what is no JSON object stays as the text that it was."""
-    if isinstance(arguments, Mapping):
-        return Call(call_id, name, dict(arguments))
-    text = str(arguments or "")
+    """A call with its arguments read; what is no JSON object, or none that can be sent, stays as the text it was."""
+    given = dict(arguments) if isinstance(arguments, Mapping) else str(arguments or "")
     try:
-        found = json.loads(text or "{}")
-    except ValueError:
+        found = sendable(json.loads(given or "{}") if isinstance(given, str) else given)
+    except (ValueError, RecursionError):
         found = None
-    return Call(call_id, name, found) if isinstance(found, dict) else Call(call_id, name, {}, text)
+    if isinstance(found, dict):
+        return Call(call_id, name, found)
+    return Call(call_id, name, {}, well_formed(given if isinstance(given, str) else repr(given)))
+
+
+def arguments_of(call: Call) -> dict[str, Any]:
+    """The arguments of a call as they can be sent; empty where they cannot, as those are that were no JSON object."""
+    try:
+        found: dict[str, Any] = sendable(call.arguments)
+    except (ValueError, RecursionError):
+        return {}
+    return found
 
 
 class Calling:

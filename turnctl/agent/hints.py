@@ -234,7 +234,13 @@ def object_shape(fields: Mapping[str, Field], make: Callable[[dict[str, Any]], A
             for name, field in fields.items()
             if name in value
         }
-        return make(made) if len(problems) == before else None
+        if len(problems) > before:
+            return None
+        try:
+            return make(made)
+        except Exception as error:  # noqa: BLE001 - the host's own class does not take these values
+            problems.append(f"{place or 'the whole'} is not taken: {error}")
+            return None
 
     properties = {name: field.shape.schema for name, field in fields.items()}
     schema: dict[str, Any] = {"type": "object", "properties": properties}

@@ -15,6 +15,7 @@ function, and blocks for the ledger. A tool is not changed by being used: any nu
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import re
@@ -153,6 +154,12 @@ class Tool:
             None if timeout is None else parse_duration(timeout, what=f"timeout of tool {found}")
         )
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function itself, called by the host. One that has an effect is called through ``invoke`` alone."""
+        if self.effect is not None:
+            raise BadArgument(f"tool {self.name} acts on the world; call it by invoke(call, turn), which asks first")
+        return self.fn(*args, **kwargs)
+
     def __repr__(self) -> str:
         acts = "" if self.effect is None else f" {self.effect.kind}"
         return f"<Tool {self.name}{acts}>"
@@ -200,7 +207,7 @@ class Tool:
             text = f"{self.name} was not called: its arguments are not a JSON object: {_short(call.raw)}"
             raise BadCall(text, problems=("the arguments are not a JSON object",))
         problems: list[str] = []
-        found = self._shape.read(call.arguments, "", problems)
+        found = self._shape.read(copy.deepcopy(call.arguments), "", problems)  # a tool may change what it gets
         if problems:
             raise BadCall(f"{self.name} was not called: {'; '.join(problems)}", problems=tuple(problems))
         return typing.cast("dict[str, Any]", found)
@@ -258,6 +265,7 @@ class Tool:
             return Invoked(self._failed(call, error), error=error)
         found.update({name: effect for name, what in self._given.items() if what == "effect"})
         entered = False
+        result: Result | None = None
         try:
             with effect:
                 entered = True
@@ -267,16 +275,16 @@ class Tool:
                     effect.complete(result.text if acts.receipt is None else acts.receipt(value))
         except EffectCompleted as error:
             if entered:
-                return Invoked(self._left(call, error, effect), error=error)
+                return Invoked(self._left(call, error, effect, result), error=error)
             text = f"it was done before, and is not done again; its receipt: {_short(error.receipt or '')}"
             return Invoked(Result(call.id, text, "completed", self.name), error=error)
         except LedgerRefused as error:
             if entered:
-                return Invoked(self._left(call, error, effect), error=error)
+                return Invoked(self._left(call, error, effect, result), error=error)
             status: ResultStatus = "unknown" if error.code == "unresolved" else "denied"
             return Invoked(Result(call.id, f"not done: {error}", status, self.name), error=error)
         except Exception as error:  # noqa: BLE001 - the same as without an effect
-            return Invoked(self._left(call, error, effect), error=error)
+            return Invoked(self._left(call, error, effect, result), error=error)
         return Invoked(result, value)
 
     # -- what the model is told -------------------------------------------------------------------------------------
@@ -289,8 +297,11 @@ class Tool:
     def _failed(self, call: Call, error: Exception) -> Result:
         return Result(call.id, _raised(error), "failed", self.name)
 
-    def _left(self, call: Call, error: Exception, effect: TurnEffect) -> Result:
-        """The function raised within its effect: what is known is what the effect's row says (T3)."""
+    def _left(self, call: Call, error: Exception, effect: TurnEffect, given: Result | None) -> Result:
+        """Something raised within the effect: what is known is what the effect's row says (T3)."""
+        if given is not None and effect.disposition != "completed":
+            text = f"it came back ({_short(given.text)}), and that could not be recorded: {_raised(error)}"
+            return Result(call.id, text, "unknown", self.name)
         if effect.disposition == "completed":
             return Result(call.id, f"it was done; afterwards it raised {_raised(error)}", "completed", self.name)
         if effect.disposition in ("rejected", "provider_cancelled"):

@@ -50,6 +50,10 @@ _CLASSES: dict[str, ErrorKind] = {
     "Timeout": "timeout",
     "TimeoutError": "timeout",
     "APIConnectionError": "connection",
+    "ChunkedEncodingError": "connection",
+    "IncompleteRead": "connection",
+    "ProtocolError": "connection",
+    "gaierror": "connection",
     "TransportError": "connection",
     "ConnectionError": "connection",
     "AuthenticationError": "auth",
@@ -96,13 +100,18 @@ _WINDOW = re.compile(
     r"(length|window|limit|size)|exceeds? the available context size|longer than the model'?s context length"
     r"|prompt is too long|input is too long for (the )?requested model|input (is )?too long: .*tokens"
     r"|exceeds the maximum number of (input )?tokens|input tokens exceed|context_length_exceeded"
-    r"|maximum input length is .*tokens|current length is .* while limit is",
+    r"|maximum input length is .*tokens|current length is .* while limit is|maximum prompt length is"
+    r"|greater than the context length|longer than the maximum model length|context window exceeds limit"
+    r"|exceeded model token limit|prompt token count of .* exceeds the limit|reduce the length of the messages"
+    r"|`inputs` tokens \+ `max_new_tokens` must be",
     re.IGNORECASE | re.DOTALL,
 )
 #: llama-cpp-python, which is no service and has neither status nor code
 _LOCAL = re.compile(r"Requested tokens \(\d+\) exceed context window of \d+")
 #: how far back an error is followed that was raised from another
 _DEPTH = 8
+#: how much of a message is read: some say it all again
+_READ = 4000
 
 
 def kind_of(error: BaseException) -> ErrorKind:
@@ -150,8 +159,7 @@ def _own_kind(error: BaseException) -> ErrorKind:
 
 def _status_of(error: BaseException) -> int | None:
     """The HTTP status of the failure; None for one of 2xx, whose failure came within its stream."""
-    response = getattr(error, "response", None)
-    for given in (getattr(error, "status_code", None), getattr(response, "status_code", None)):
+    for given in (_of(error, "status_code"), _of(_of(error, "response"), "status_code")):
         if isinstance(given, int) and not isinstance(given, bool):
             return given if given >= 400 else None
     return None
@@ -159,7 +167,7 @@ def _status_of(error: BaseException) -> int | None:
 
 def _bodies_of(error: BaseException) -> list[Mapping[str, Any]]:
     """What the provider sent, the inner object first: ``{"error": {...}}`` is what most wrap it in."""
-    body = getattr(error, "body", None)
+    body = _of(error, "body")
     if not isinstance(body, Mapping):
         return []
     inner = body.get("error")
@@ -169,15 +177,15 @@ def _bodies_of(error: BaseException) -> list[Mapping[str, Any]]:
 def _codes_of(error: BaseException) -> list[str]:
     bodies = _bodies_of(error)
     given = [*(body.get("code") for body in bodies), *(body.get("type") for body in bodies)]
-    given += [getattr(error, "code", None), getattr(error, "type", None)]
+    given += [_of(error, "code"), _of(error, "type")]
     return [one for one in given if isinstance(one, str)]
 
 
 def _says_window(error: BaseException, status: int | None) -> bool:
-    if isinstance(error, ValueError) and _LOCAL.match(str(error)):
+    if isinstance(error, ValueError) and _LOCAL.match(_words_of(error)):
         return True
     # a provider told it, and not a library that never got through to one
-    is_told = status is not None or bool(_bodies_of(error)) or hasattr(error, "status_code")
+    is_told = status is not None or bool(_bodies_of(error)) or _of(error, "status_code") is not None
     return is_told and status in _TOLD_IN_WORDS and _WINDOW.search(_words_of(error)) is not None
 
 
@@ -185,5 +193,16 @@ def _words_of(error: BaseException) -> str:
     """The provider's own message, without what a client puts around it, such as the request."""
     for body in _bodies_of(error):
         if isinstance(body.get("message"), str):
-            return str(body["message"])
-    return str(getattr(error, "message", None) or error)
+            return str(body["message"])[:_READ]
+    try:
+        return str(_of(error, "message") or error)[:_READ]
+    except Exception:  # noqa: BLE001 - an error that cannot be shown says nothing
+        return ""
+
+
+def _of(given: object, name: str) -> Any:
+    """An attribute; None where it is not there, or is one that raises."""
+    try:
+        return getattr(given, name, None)
+    except Exception:  # noqa: BLE001 - the same
+        return None

@@ -40,7 +40,9 @@ def close_calls(
     for status in (*told.values(), open_as):
         if status not in RESULT_STATUSES:
             raise BadArgument(f"unknown status {status!r}; use {', '.join(RESULT_STATUSES)}")
-    given = list(messages) if isinstance(messages, (list, tuple)) else messages
+    given: Any = messages
+    if hasattr(messages, "__iter__") and not isinstance(messages, (str, bytes, Mapping)):
+        given = list(messages)
     if isinstance(given, list) and any(isinstance(one, Message) for one in given):
         if not all(isinstance(one, Message) for one in given):
             raise BadHistory("this history mixes messages of turnctl.agent with a provider's; make them of one kind")

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from turnctl.agent.calling import call_of
+from turnctl.agent.calling import arguments_of, call_of
 from turnctl.agent.closing import close_calls
 from turnctl.agent.closing.shapes import Item, blocks_of, items_of, plain, without_none
+from turnctl.agent.encodable import DEEPEST, sendable, well_formed
 from turnctl.agent.history import feed_of, merged
 from turnctl.agent.wires.reading import spec_of, status_of
 from turnctl.errors import BadHistory
@@ -33,7 +34,7 @@ def to_anthropic(messages: Iterable[Message]) -> tuple[str, list[Item]]:
             continue
         blocks = [block for part in message.parts if (block := _block(part)) is not None]
         found.append({"role": "assistant" if message.role == "assistant" else "user", "content": blocks})
-    return system, close_calls(found, shape="anthropic")
+    return well_formed(system), [sendable(item, DEEPEST + 10) for item in close_calls(found, shape="anthropic")]
 
 
 def _block(part: Part) -> Item | None:
@@ -44,7 +45,7 @@ def _block(part: Part) -> Item | None:
             return {"type": "image", "source": {"type": "url", "url": part.url}}
         return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
     if isinstance(part, Call):
-        return {"type": "tool_use", "id": part.id, "name": part.name, "input": dict(part.arguments)}
+        return {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments_of(part)}
     if isinstance(part, Result):
         return _result(part)
     return dict(part.value) if part.wire == WIRE else None
@@ -101,7 +102,7 @@ def parts_of_blocks(blocks: Sequence[Mapping[str, Any]]) -> list[Part]:
 def _part_of(block: Mapping[str, Any]) -> Part | None:
     kind = block.get("type")
     if kind == "text":
-        return Text(block["text"]) if block["text"] else None
+        return Text(well_formed(block["text"])) if block["text"] else None
     if kind == "tool_use":
         return call_of(block["id"], block["name"], block.get("input"))
     if kind == "tool_result":

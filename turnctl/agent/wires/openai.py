@@ -11,9 +11,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from turnctl.agent.calling import call_of
+from turnctl.agent.calling import arguments_of, call_of
 from turnctl.agent.closing import close_calls
 from turnctl.agent.closing.shapes import Item, blocks_of, items_of
+from turnctl.agent.encodable import DEEPEST, sendable
 from turnctl.agent.history import feed_of, merged
 from turnctl.agent.wires.reading import spec_of, status_of
 from turnctl.errors import BadHistory
@@ -42,7 +43,7 @@ def to_openai(messages: Iterable[Message]) -> list[Item]:
             found.append({"role": message.role, "content": _content(message.parts)})
     if images:
         found.append({"role": "user", "content": images})
-    return close_calls(found, shape="openai")
+    return [sendable(item, DEEPEST + 10) for item in close_calls(found, shape="openai")]
 
 
 def _content(parts: Sequence[Part]) -> str | list[Item]:
@@ -71,7 +72,7 @@ def _assistant(message: Message) -> Item:
 
 
 def _call(call: Call) -> Item:
-    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    arguments = json.dumps(arguments_of(call), ensure_ascii=False)
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 

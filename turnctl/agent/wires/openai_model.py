@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from turnctl.agent.calling import Calling, call_of
+from turnctl.agent.encodable import well_formed
 from turnctl.agent.messages import reply_of
 from turnctl.agent.wires.openai import to_openai, tools_to_openai
 from turnctl.agent.wires.reading import closing, get, number, refuse_options
@@ -114,7 +115,7 @@ def reply_of_completion(given: Any) -> Reply:
     if older is not None and not calls:
         calls.append(call_of(f"call_{get(older, 'name')}", get(older, "name", ""), get(older, "arguments")))
     word = get(choice, "finish_reason")
-    found = Message.assistant(get(message, "content", "") or refusal, calls)
+    found = Message.assistant(well_formed(get(message, "content", "") or refusal), calls)
     stop = stop_of(word or "stop", bool(calls), bool(refusal))
     return reply_of(Reply(found, stop, usage_of(given), get(given, "model"), get(given, "id"), word))
 
@@ -161,7 +162,7 @@ class _Reading:
 
     def reply(self) -> Reply:
         calls = self._calling.calls()
-        message = Message.assistant("".join(self._texts), calls)
+        message = Message.assistant(well_formed("".join(self._texts)), calls)
         stop = stop_of(self._word, bool(calls), self._refused and self._word is not None)
         if stop == "cut":
             message = message.marked(Mark("partial", "cut"))

@@ -1,0 +1,42 @@
+"""Text that can be sent: with no half of a surrogate pair in it, and values that JSON can hold on every wire.
+
+A stream cuts an emoji in two, a file's name is no UTF-8, a model writes ``1e999``: each of them is fine in Python, is
+kept in the history, and makes every later request fail before it is sent. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+__all__ = ["DEEPEST", "sendable", "well_formed"]
+
+#: how deep a value may be nested; what is deeper is more than some encoders take
+DEEPEST = 100
+
+
+def well_formed(text: str) -> str:
+    """``text`` with its halves put together, and the replacement character for one that is alone."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def sendable(value: Any, deepest: int = DEEPEST) -> Any:
+    """A value of JSON's kind with all text in it well-formed. Raises ``ValueError`` for what JSON cannot say."""
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value!r} is no number of JSON")
+    if isinstance(value, (dict, list, tuple)) and deepest <= 0:
+        raise ValueError(f"it is nested deeper than {DEEPEST} levels")
+    if isinstance(value, dict):
+        return {
+            (well_formed(key) if isinstance(key, str) else key): sendable(one, deepest - 1)
+            for key, one in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [sendable(one, deepest - 1) for one in value]
+    return value
