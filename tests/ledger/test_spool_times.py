@@ -158,6 +158,23 @@ def test_who_follows_gets_each_line_once(tmp_path: Path, by_hand: ByHand) -> Non
     assert [Line(1000.0, "out", b"three", is_ended=False)] == list(found.end())
 
 
+@given(st.integers(0, 6), st.lists(st.sampled_from([b"a\n", b"\n", b"bb", b"ccc\nd"]), max_size=12), st.integers(4, 60))
+@settings(max_examples=60, deadline=None)
+def test_last_lines_are_the_last(last: int, parts: list[bytes], limit: int) -> None:
+    """Who wants the last lines alone gets those at least, as they are in all of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Spool(folder, "t1", limit).stream("out")
+        for data in parts:
+            kept.write(data)
+        kept.finish()
+        whole = _lines(folder)
+        found = Following(folder, "t1")
+        some = [*found.more(last=last), *found.end()]
+
+    assert whole[len(whole) - len(some) :] == some
+    assert min(last, len(whole)) <= len(some)
+
+
 def test_long_lines_come_in_parts(tmp_path: Path) -> None:
     """A line without an end takes no more room than its parts."""
     kept = Spool(str(tmp_path), "t1").stream("out")

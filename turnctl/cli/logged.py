@@ -168,13 +168,15 @@ class Log:
 
     def give(self, to: Taker) -> None:
         """What is there now, as it is chosen."""
-        lines = (Entry(line) for line in self._output_lines())
+        # where times are chosen, which of them are the last ones is not known before all are read
+        has_times = self._chosen.since is not None or self._chosen.until is not None
+        lines = (Entry(line) for line in self._output_lines(None if has_times else self._chosen.last))
         merged: Iterator[Entry] = merge(self._first, lines, key=lambda entry: entry.line.at or 0.0)
         found = (entry for entry in merged if self._chosen.is_in_time(entry.line))
         _hand(to, found if self._chosen.last is None else iter(deque(found, self._chosen.last)))
 
-    def _output_lines(self) -> Iterator[Line]:
-        yield from self._kept.more(self._chosen.has)
+    def _output_lines(self, last: int | None = None) -> Iterator[Line]:
+        yield from self._kept.more(self._chosen.has, last=last)
         if self._is_over():
             yield from self._last_lines()
 

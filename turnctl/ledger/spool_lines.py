@@ -101,6 +101,25 @@ class _Stream:
         self.pos += len(data)
         return _Chunk(self._order, at, self.name, data, missing)
 
+    def skip(self, pieces: list[tuple[int, str]], lines: int) -> None:
+        """Begin with the last so many lines of what is there, if there are more."""
+        left = lines + 1  # the last line has an end, and the one before the first of them as well
+        for offset, file in reversed(pieces):
+            with suppress(FileNotFoundError), open(file, "rb") as opened:
+                end = opened.seek(0, os.SEEK_END)
+                while end > 0:
+                    begin = max(0, end - _CHUNK)
+                    opened.seek(begin)
+                    data = opened.read(end - begin)
+                    count = data.count(b"\n")
+                    if count >= left:
+                        for _ in range(left):
+                            data = data[: data.rindex(b"\n")]
+                        self.pos = offset + begin + len(data) + 1
+                        return
+                    left -= count
+                    end = begin
+
     # -- lines ------------------------------------------------------------------------------------------------
 
     def lines(self, chunk: _Chunk) -> Iterator[Line]:
@@ -137,8 +156,11 @@ class Following:
         self.folder = folder_of(state_dir, turn_id)
         self._streams: dict[str, _Stream] = {}
 
-    def more(self, wanted: Callable[[str], bool] = bool) -> Iterator[Line]:
-        """What has come since the last time, of those streams. To be taken to its end."""
+    def more(self, wanted: Callable[[str], bool] = bool, *, last: int | None = None) -> Iterator[Line]:
+        """What has come since the last time, of those streams. To be taken to its end.
+
+        With ``last``, of a stream that was not asked for before it may be only about so many of its last lines.
+        """
         found = pieces_in(self.folder)
         sources = []
         for name, pieces in sorted(found.items()):
@@ -147,6 +169,8 @@ class Following:
                 stream = self._streams.get(title)
                 if stream is None:
                     stream = self._streams[title] = _Stream(os.path.join(self.folder, name), title)
+                    if last is not None:
+                        stream.skip(pieces, last)
                 sources.append(stream.chunks(pieces))
         for chunk in merge(*sources, key=lambda chunk: chunk.order):
             yield from self._streams[chunk.stream].lines(chunk)
