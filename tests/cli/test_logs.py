@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from launch import Ended, ask, call
+from launch import Ended, ask, call, finish, start
 from schemas import fits
 from shelf import IDS, START, At, opened, prints
 
@@ -265,6 +265,33 @@ def test_following_ends_with_a_lost_process(shelf: Path, capfd: Capture) -> None
     assert Ended(0, "working\n", f"turnctl: {LOST} lost: the machine was started again\n") == ask(
         capfd, "logs", "-f", LOST
     )
+
+
+def test_following_is_told_of_a_purge(shelf: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn whose record goes while it is followed is told of, after what it had printed."""
+    prints(shelf, RUNNING, ("stdout", b"working\n"))
+    monkeypatch.setattr("turnctl.ledger.glance.Glances.named", lambda *_: [])
+    status, out, err = ask(capfd, "logs", "-f", "session:build")
+
+    assert (4, "working\n") == (status, out)
+    assert err.startswith(f"turnctl: error: {RUNNING} was purged while it was shown\n")
+
+
+def test_following_sees_the_agent_killed(shelf: Path) -> None:
+    """With a real run that is killed: what it had printed, and that it is lost, soon."""
+    env = {"TURNCTL_STATE_DIR": str(shelf), "TURNCTL_RUN_RECORD": "required"}
+    agent = start("run", "-q", "--", "bash", "-c", "echo working; sleep 30", env=env)
+    assert agent.stdout is not None
+    agent.stdout.readline()
+    follower = start("logs", "-f", "--stream", "out", "@", env=env)
+    assert follower.stdout is not None
+    first = follower.stdout.readline()
+    agent.kill()
+    ended = finish(follower)
+    finish(agent)
+
+    assert ("working\n", 0, "") == (first, ended.status, ended.out)
+    assert " lost: there is no process " in ended.err
 
 
 @pytest.mark.parametrize(

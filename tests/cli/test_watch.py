@@ -219,3 +219,32 @@ def test_frame_says_what_is_open(shelf: Path) -> None:
 
     assert ["effects  2", "   e-d1  unknown  email.send 'k1'", "   e-d0  completed  email.send 'k0'"] == lines[1:4]
     assert () == frame.foot
+
+
+def test_what_cannot_be_watched_is_told(shelf: Path, tmp_path: Path, capfd: Capture) -> None:
+    """No such turn is 4, a state directory that cannot be used 5, both with a document; a screen is never begun."""
+    nowhere = fits(json.loads(ask(capfd, "watch", "--json", "--state-dir", str(tmp_path / "none"), "@").out))
+    unknown = ask(capfd, "watch", "--jsonl", "t9x")
+    shelf.chmod(0o777)
+    unusable = [ask(capfd, *args) for args in (("watch", "--json", RUNNING), ("top", "--json"))]
+
+    assert "no_such_turn" == nowhere["code"]
+    assert (4, "no_such_turn") == (unknown.status, fits(json.loads(unknown.out))["code"])
+    assert [(5, "store_unsafe")] * 2 == [(one.status, fits(json.loads(one.out))["code"]) for one in unusable]
+
+
+def test_purged_meanwhile_is_told(shelf: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn whose record goes while it is watched is not waited for."""
+    from turnctl.ledger.glance import Glances
+    from turnctl.ledger.stirring import Stirring
+
+    def gone(self: Stirring, *_: object) -> set[int]:
+        monkeypatch.setattr(Glances, "named", lambda *_: [])
+        self._version = None
+        return set()
+
+    monkeypatch.setattr(Stirring, "wait", gone)
+    status, out, err = ask(capfd, "watch", "--json", RUNNING)
+
+    assert (4, "purged") == (status, fits(json.loads(out))["code"])
+    assert f"turnctl: error: {RUNNING} was purged while it was watched\n" == err.splitlines(keepends=True)[0]

@@ -158,8 +158,33 @@ def test_who_follows_gets_each_line_once(tmp_path: Path, by_hand: ByHand) -> Non
     assert [Line(1000.0, "out", b"three", is_ended=False)] == list(found.end())
 
 
+def test_piece_that_goes_meanwhile_is_a_gap(tmp_path: Path) -> None:
+    """What was taken away between two looks is told as missing, and what is there by then is given."""
+    kept, found = Spool(str(tmp_path), "t1", 16).stream("out"), Following(str(tmp_path), "t1")
+    kept.write(b"12345678")
+    first = [*found.more()]
+    kept.write(b"x" * 20 + b"ab\ncd\n")
+    kept.finish()
+    later = [*found.more(), *found.end()]
+
+    assert [] == first
+    assert ["12345678", 20, "b", "cd"] == [one.missing or one.data.decode().lstrip("xa") for one in later]
+
+
+def test_order_is_kept_where_a_process_was_killed(tmp_path: Path, by_hand: ByHand) -> None:
+    """A moment whose bytes never came changes nothing of what did."""
+    kept = Spool(str(tmp_path), "t1").stream("out")
+    kept.write(b"one\n")
+    by_hand.now += 1
+    kept._moments.note(4)  # killed here
+    kept.finish()
+
+    assert [(0, 1000.0), (4, 1001.0)] == _moments(tmp_path, "out")
+    assert [Line(1000.0, "out", b"one")] == _lines(tmp_path)
+
+
 @given(st.integers(0, 6), st.lists(st.sampled_from([b"a\n", b"\n", b"bb", b"ccc\nd"]), max_size=12), st.integers(4, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_last_lines_are_the_last(last: int, parts: list[bytes], limit: int) -> None:
     """Who wants the last lines alone gets those at least, as they are in all of it."""
     with tempfile.TemporaryDirectory() as folder:
@@ -187,7 +212,7 @@ def test_long_lines_come_in_parts(tmp_path: Path) -> None:
 
 
 @given(st.integers(4, 60), st.lists(st.tuples(st.integers(0, 1), st.binary(max_size=30)), max_size=20), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_lines_are_all_that_is_kept(limit: int, parts: list[tuple[int, bytes]], follows: bool) -> None:
     """However it comes, and whenever it is looked at: the lines of a stream, put together, are what is kept of it."""
     with tempfile.TemporaryDirectory() as folder:

@@ -10,7 +10,17 @@ import click
 
 from turnctl.cli.group import COMMANDS, cli
 
-__all__ = ["CALLS", "IN_JSON", "NEED_NO_STATE", "OF_TURNS", "READ_BY_OPENING", "TELL_IN_THEIR_WAY", "argv", "paths"]
+__all__ = [
+    "CALLS",
+    "GO_ON",
+    "IN_JSON",
+    "NEED_NO_STATE",
+    "OF_TURNS",
+    "READ_BY_OPENING",
+    "TELL_IN_THEIR_WAY",
+    "argv",
+    "paths",
+]
 
 #: the shortest call that needs the state directory, of a turn where it is about one; {out} is a file that is not there
 CALLS: dict[str, str] = {
@@ -36,19 +46,24 @@ NEED_NO_STATE: dict[str, str] = {
     "help": "help",
     "trial": "trial --at 20ms true",
 }
+#: those that go on until something is so, or need a terminal: their files test what holds of the others here
+GO_ON: dict[str, str] = {
+    "top": "top",
+    "watch": "watch --timeout 50ms @",
+}
 #: those that take the name of a turn, which stands in place of the @ above
-OF_TURNS = ("bundle", "effects", "logs", "reconcile", "report", "show", "status", "stop")
+OF_TURNS = ("bundle", "effects", "logs", "reconcile", "report", "show", "status", "stop", "watch")
 #: those that open the ledger as one that is written, or read whole; the others have a glance at it
 READ_BY_OPENING = ("bundle", "ledger backup", "ledger prune", "ledger verify")
 #: those that do not fail where the state directory cannot be used: ``doctor`` finds that, ``run`` has a status for it
 TELL_IN_THEIR_WAY = ("doctor", "run")
 #: those with ``--json``
-IN_JSON = sorted({*CALLS, *NEED_NO_STATE})
+IN_JSON = sorted({*CALLS, *NEED_NO_STATE, *GO_ON})
 
 
 def argv(name: str, *more: str, turn: str | None = None, out: str = "/nowhere/out") -> list[str]:
     """The call of that command. ``more`` stands behind it, or before the command that it runs."""
-    words = [word.replace("{out}", out) for word in (CALLS | NEED_NO_STATE)[name].split()]
+    words = [word.replace("{out}", out) for word in (CALLS | NEED_NO_STATE | GO_ON)[name].split()]
     if turn is not None:
         words[words.index("@")] = turn
     return [*words[:-1], *more, *words[-1:]] if name in ("run", "trial") else [*words, *more]

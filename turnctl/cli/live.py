@@ -1,4 +1,7 @@
-"""How a live view is drawn, with rich: the one place that it is imported in, and only when something is drawn."""
+"""How a live view is drawn, with rich: the one place that it is imported in, and only when something is drawn.
+
+Why rich, why as an extra, and what is not taken from it: docs/adr/0015.
+"""
 
 from __future__ import annotations
 
