@@ -174,6 +174,27 @@ def test_arguments_that_cannot_be_sent_are_a_text(arguments: str) -> None:
     assert ({}, arguments) == (call.arguments, call.raw)
 
 
+@pytest.mark.parametrize("kind", [OpenAIChat, AnthropicMessages])
+def test_tokens_have_their_price(kind: Any) -> None:
+    """With a price the cost of each reply is known, whole or streamed; without usage it stays unknown."""
+    usage = {"prompt_tokens": 5, "completion_tokens": 2, "input_tokens": 5, "output_tokens": 2}
+    told = {"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}], "stop_reason": "end_turn"}
+
+    def price(given: Usage) -> float:
+        return given.input_tokens * 2 + given.output_tokens * 10
+
+    whole = kind(lambda **_: {**told, "usage": usage}, "m", price=price).complete([])
+    free = kind(lambda **_: told, "m", price=price).complete([])
+    pieces = [chunk({}, "stop"), chunk(usage=usage)] if kind is OpenAIChat else events()
+    last = list(kind(lambda **_: Stream(pieces), "m", price=price).stream([]))[-1]
+
+    assert whole.usage is not None
+    assert last.usage is not None
+    assert 30 == whole.usage.cost
+    assert price(last.usage) == last.usage.cost
+    assert free.usage is None
+
+
 def test_refusal_in_a_stream() -> None:
     """A refusal is shown as it comes, and told at the end."""
     items, _ = streamed(OpenAIChat, [chunk({"refusal": "I will"}), chunk({"refusal": " not"}), chunk({}, "stop")])

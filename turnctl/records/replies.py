@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 import attrs
@@ -38,6 +39,10 @@ class Usage:
             sum(costs) if costs else None,
         )
 
+    def priced(self, price: Callable[[Usage], float]) -> Usage:
+        """The same with what it costs."""
+        return attrs.evolve(self, cost=float(price(self)))
+
     def as_dict(self) -> dict[str, Any]:
         return attrs.asdict(self)
 
@@ -52,6 +57,12 @@ class Reply:
     model: str | None = None
     id: str | None = None
     raw_stop: str | None = None
+
+    def priced(self, price: Callable[[Usage], float] | None) -> Reply:
+        """The same with what its tokens cost, where both are known."""
+        if price is None or self.usage is None:
+            return self
+        return attrs.evolve(self, usage=self.usage.priced(price))
 
 
 @attrs.frozen

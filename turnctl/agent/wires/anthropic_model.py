@@ -35,10 +35,19 @@ class AnthropicMessages:
     """A model for the loop, over ``client``: an object with ``messages.create``, or a function like that.
 
     ``options`` go into each request as they are (``temperature``, ``thinking``, ``tool_choice``). Tokens that came from
-    a cache or went into one are among the input, as OpenAI counts them.
+    a cache or went into one are among the input, as OpenAI counts them. ``price(usage)`` says what tokens cost; where
+    it is given, ``usage.cost`` is known.
     """
 
-    def __init__(self, client: Any, model: str, *, max_tokens: int = 4096, **options: Any) -> None:
+    def __init__(
+        self,
+        client: Any,
+        model: str,
+        *,
+        max_tokens: int = 4096,
+        price: Callable[[Usage], float] | None = None,
+        **options: Any,
+    ) -> None:
         create: Callable[..., Any] | None = getattr(getattr(client, "messages", None), "create", None)
         if create is None and callable(client):
             create = client
@@ -47,6 +56,7 @@ class AnthropicMessages:
         refuse_options(options, _OURS)
         self._create = create
         self.model = model
+        self._price = price
         self._options = {"max_tokens": max_tokens, **options}
 
     def __repr__(self) -> str:
@@ -64,7 +74,7 @@ class AnthropicMessages:
 
     def complete(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> Reply:
         """One whole reply."""
-        return reply_of_message(self._create(**self.request(messages, tools)))
+        return reply_of_message(self._create(**self.request(messages, tools))).priced(self._price)
 
     def stream(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> Iterator[Delta | Reply]:
         """The reply as it comes; at last the whole of it. Nothing is sent before the first item is asked for.
@@ -75,7 +85,7 @@ class AnthropicMessages:
         with closing(self._create(**self.request(messages, tools), stream=True)) as source:
             for event in source:
                 yield from reading.read(event)
-        yield reading.reply()
+        yield reading.reply().priced(self._price)
 
 
 def usage_of(told: Any) -> Usage | None:

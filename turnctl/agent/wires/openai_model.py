@@ -34,10 +34,19 @@ class OpenAIChat:
     """A model for the loop, over ``client``: an object with ``chat.completions.create``, or a function like that.
 
     ``options`` go into each request as they are (``temperature``, ``max_tokens``, ``tool_choice``). ``stream_usage``
-    asks for the number of tokens at the end of a stream, which some servers do not know.
+    asks for the number of tokens at the end of a stream, which some servers do not know. ``price(usage)`` says what
+    tokens cost; where it is given, ``usage.cost`` is known.
     """
 
-    def __init__(self, client: Any, model: str, *, stream_usage: bool = True, **options: Any) -> None:
+    def __init__(
+        self,
+        client: Any,
+        model: str,
+        *,
+        stream_usage: bool = True,
+        price: Callable[[Usage], float] | None = None,
+        **options: Any,
+    ) -> None:
         completions = getattr(getattr(client, "chat", None), "completions", None)
         create: Callable[..., Any] | None = getattr(completions, "create", None)
         if create is None and callable(client):
@@ -48,6 +57,7 @@ class OpenAIChat:
         self._create = create
         self.model = model
         self._stream_usage = stream_usage
+        self._price = price
         self._options = options
 
     def __repr__(self) -> str:
@@ -62,7 +72,7 @@ class OpenAIChat:
 
     def complete(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> Reply:
         """One whole reply."""
-        return reply_of_completion(self._create(**self.request(messages, tools)))
+        return reply_of_completion(self._create(**self.request(messages, tools))).priced(self._price)
 
     def stream(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> Iterator[Delta | Reply]:
         """The reply as it comes; at last the whole of it. Nothing is sent before the first item is asked for.
@@ -76,7 +86,7 @@ class OpenAIChat:
         with closing(self._create(**request)) as source:
             for chunk in source:
                 yield from reading.read(chunk)
-        yield reading.reply()
+        yield reading.reply().priced(self._price)
 
 
 def usage_of(given: Any) -> Usage | None:
