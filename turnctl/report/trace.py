@@ -7,6 +7,7 @@ do are on different threads. A slice whose end is not known begins and does not 
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from turnctl.report.picture import Item, Lane, Picture
@@ -66,7 +67,7 @@ def _lane(lane: Lane, pid: int) -> list[dict[str, Any]]:
         {"name": "process_sort_index", "ph": "M", "pid": pid, "tid": 0, "args": {"sort_index": pid}},
     ]
     found: list[dict[str, Any]] = []
-    free: list[int] = []
+    free: list[float] = []
     for item in sorted(lane.items, key=lambda one: one.begin if one.spans else 0.0):
         begin, end = (_us(item.begin), _end(item)) if item.spans else (0, 0)
         row = next((n for n, until in enumerate(free) if until <= begin), len(free))
@@ -83,10 +84,10 @@ def _lane(lane: Lane, pid: int) -> list[dict[str, Any]]:
     return [*meta, *names, *found]
 
 
-_FOR_EVER = 1 << 60
+_FOR_EVER = math.inf
 
 
-def _end(item: Item) -> int:
+def _end(item: Item) -> float:
     return _FOR_EVER if _is_endless(item) else max(_us(item.end), _us(item.begin) + 1)
 
 
