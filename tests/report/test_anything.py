@@ -33,7 +33,7 @@ def anything(random: Random) -> Facts:
         return random.choice([0, -1, -5000, *(random.random() * 5 for _ in range(4)), 6, 7200, 1e6, -1e9, 1e-7, 1e12])
 
     made = Sketch()
-    for _ in range(random.choice([0, 1, 3, 70])):
+    for _ in range(random.choice([0, 1, 3, 61])):
         made.activity(
             random.choice(KINDS),
             random.choice(["x", HOSTILE, ""]),
@@ -69,11 +69,11 @@ def anything(random: Random) -> Facts:
     )
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_anything_is_drawn(seed: int) -> None:
     """As it is, or redacted; spans follow each other within the picture, and each file is one of its kind."""
     random = Random(seed)
-    for known in (anything(random) for _ in range(4)):
+    for known in (anything(random) for _ in range(3)):
         for facts in (known, redacted(known)):
             picture = picture_of(facts)
             spans = [item.spans for lane in picture.lanes for item in lane.items]
