@@ -244,6 +244,53 @@ def test_a_session_is_stopped_by_its_name() -> None:
     assert "completed" == loop.run("again").stop_reason
 
 
+# -- with a ledger ----------------------------------------------------------------------------------------------------
+
+
+def test_each_run_is_a_task_of_the_ledger() -> None:
+    """With a ledger a run is a task that ends as the run does, and effects of its tools are on record, once."""
+    sent: list[str] = []
+
+    def mail(to: str) -> str:
+        """Send a mail."""
+        sent.append(to)
+        return "250 ok"
+
+    call = Message.assistant("", [Call("c1", "mail", {"to": "ann"})])
+    again = Message.assistant("", [Call("c2", "mail", {"to": "ann"})])
+    with turnctl.open_ledger("memory:") as ledger:
+        loop = AgentLoop(Played(call, again, "done"), [Tool(mail, effect="mail.send")], ledger=ledger, tenant="acme")
+        result = loop.run("please")
+        task = ledger.task("acme", result.run_id)
+        assert task is not None
+        report = ledger.report(task)
+
+        assert ("completed", ["ann"]) == (result.stop_reason, sent)
+        assert ["completed"] == [one.disposition for one in report.effects]
+        assert ["completed", "completed"] == list(statuses(loop).values())
+        assert "not done again" in loop.history.feed[-2].results[0].text
+
+
+def test_a_task_of_a_run_that_cannot_begin_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refused run leaves no task that waits for a worker; an unused stream leaves none at all."""
+    with turnctl.open_ledger("memory:") as ledger:
+
+        def again(**_: Any) -> str:
+            with pytest.raises(turnctl.SessionBusy):
+                loop.run("inside")
+            return "refused"
+
+        tool = Tool(again, name="again", schema={"type": "object"})
+        loop = AgentLoop(Played(calls("again"), "done"), [tool], ledger=ledger)
+        made: list[Any] = []
+        submit = ledger.submit
+        monkeypatch.setattr(ledger, "submit", lambda *names: made.append(submit(*names)) or made[-1])
+        loop.stream("never asked for")
+        loop.run("please")
+
+        assert ["completed", "cancelled, settled"] == [ledger.report(task).state for task in made]
+
+
 # -- what the window cannot hold --------------------------------------------------------------------------------------
 
 

@@ -18,7 +18,6 @@ from turnctl.records.messages import Message
 from turnctl.records.runs import Event, RunRecord
 from turnctl.tokens.callables import check_plain
 from turnctl.tokens.ids import check_name, new_turn_id
-from turnctl.turns import Turn
 
 if TYPE_CHECKING:
     from turnctl.agent.result import RunResult
@@ -186,11 +185,7 @@ class AgentLoop:
         if not prompt:
             raise BadArgument("a run begins with a message; give it text, a Message, or several")
         limit = timeout if timeout is not None else self.timeout_s
-        run_id = new_turn_id()
-        if task is None and self.ledger is not None:
-            task = self.ledger.submit(self.tenant, run_id)
-        turn = Turn(self.session_id, turn_id=run_id, on_busy="refuse", timeout=limit, grace=self.grace_s, task=task)
-        return Run(self, prompt, turn, sink)
+        return Run(self, prompt, new_turn_id(), {"timeout": limit, "task": task}, sink)
 
     def _keep(self, record: RunRecord) -> None:
         """Keep the record of a run; a later one of the same run takes its place."""

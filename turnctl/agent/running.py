@@ -30,12 +30,13 @@ from turnctl.records.messages import Mark, Message, Result, Text
 from turnctl.records.replies import Reply, Usage
 from turnctl.records.runs import Event, RunState, StepRecord, StopReason
 from turnctl.tokens.current import current_token
-from turnctl.turns import Turn
+from turnctl.turns import Turn, turn
 from turnctl.waiting.call import call
 from turnctl.waiting.helper import Helper
 
 if TYPE_CHECKING:
     from turnctl.agent.loop import AgentLoop
+    from turnctl.ledger.task import LedgerTask
 
 __all__ = ["Run"]
 
@@ -47,12 +48,14 @@ class Run:
         self,
         loop: AgentLoop,
         prompt: Iterable[Message],
-        turn: Turn,
+        run_id: str,
+        options: dict[str, Any],
         sink: Callable[[Event], object] | None = None,
     ) -> None:
         self.loop = loop
-        self.turn = turn
-        self.run_id = turn.turn_id
+        self.run_id = run_id
+        self.turn: Turn
+        self._options = options
         self.prompt = tuple(prompt)
         self.state = RunState(self.run_id, loop.session_id)
         self.telling = Telling(loop.observers, sink)
@@ -63,6 +66,7 @@ class Run:
         self._has_begun = False
         self._helper: Helper | None = None
         self._thread = 0
+        self._task: LedgerTask | None = None
         self.window_failed = False
 
     # -- from beginning to end ----------------------------------------------------------------------------------------
@@ -74,6 +78,7 @@ class Run:
             outer.check()
         error: Exception | None = None
         passing: BaseException | None = None
+        self.turn = self._made_turn()
         try:
             with self.turn:
                 self._has_begun = True
@@ -82,6 +87,7 @@ class Run:
                 self._work()
         except Exception as caught:
             if not self._has_begun:
+                self._give_back()
                 raise  # a busy session, a shutdown, a turn around it that is over: nothing was changed
             error = caught
         except BaseException as caught:
@@ -99,6 +105,17 @@ class Run:
         if outer is not None:
             outer.check()
         return result
+
+    def _made_turn(self) -> Turn:
+        options, loop = self._options, self.loop
+        if options.get("task") is None and loop.ledger is not None:
+            self._task = options["task"] = loop.ledger.submit(loop.tenant, self.run_id)
+        return turn(loop.session_id, turn_id=self.run_id, on_busy="refuse", grace=loop.grace_s, **options)
+
+    def _give_back(self) -> None:
+        """The run could not begin: its own task must not wait for a worker."""
+        if self._task is not None and self.loop.ledger is not None:
+            self.loop.ledger.cancel(self._task, by="turnctl.agent", reason="its run could not begin")
 
     def _work(self) -> None:
         loop, turn = self.loop, self.turn

@@ -73,7 +73,8 @@ class _Feed:
     def leave(self) -> None:
         """Nobody wants more of it. Never blocks; may come from a finalizer."""
         self.is_left = True
-        token = self.run.turn._token
+        turn = self.run.__dict__.get("turn")
+        token = None if turn is None else turn._token
         if token is not None and not self.is_over:
             token.cancel(_LEFT, cause="closed")
         release_all(self.waiters)
