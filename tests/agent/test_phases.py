@@ -10,6 +10,7 @@ import pytest
 from loops import Gate, Played, Writing, calls, feed_is_strict, statuses, stop_inside
 
 from turnctl.agent import AgentLoop, Breaker, Call, CallDelta, Event, Message, Reply, Result, Retry
+from turnctl.testing import call_at
 
 #: ten times what is promised, and a floor: the machine of a test is shared
 PROMPT_S = 1.0
@@ -220,6 +221,17 @@ def test_a_stop_is_no_failure() -> None:
 
         loop = AgentLoop(Played(fails_when_stopped), hooks=heard, breaker=breaker, patience=5)
         result = stop_inside(loop, gate).result
+
+    assert ("cancelled", 0, 0) == (result.stop_reason, result.record.retries, breaker.failures)
+    assert ["end cancelled"] == heard.hooks
+
+
+def test_a_stop_before_an_error_is_counted_is_no_failure() -> None:
+    """The error was there first, and the stop before anybody was told of it: cancelled, and no failure."""
+    heard, breaker = Heard(), Breaker(limit=1)
+    loop = AgentLoop(Played(ConnectionError("gone"), "x"), hooks=heard, breaker=breaker, retry=Retry(wait=0))
+    with call_at("run.failing", lambda: loop.cancel("just now")):
+        result = loop.run("please")
 
     assert ("cancelled", 0, 0) == (result.stop_reason, result.record.retries, breaker.failures)
     assert ["end cancelled"] == heard.hooks

@@ -227,8 +227,8 @@ class Run:
             try:
                 reply = self._ask(messages)
             except Exception as error:
-                turn.check()  # a stop is no failure, also when it came out as an error
                 points.reach("run.failing")
+                turn.check()  # a stop that is here before the error is counted is no failure
                 if is_window(error):
                     if has_compacted or not self._compact(forced=True):
                         self.window_failed = True
