@@ -265,6 +265,33 @@ def test_a_check_that_fails_lets_nothing_through() -> None:
     assert "before_step of Host failed: RuntimeError: no paper" in result.record.notes
 
 
+@pytest.mark.parametrize("error", [SystemExit(0), SystemExit("bye"), LookupError("no")])
+def test_a_tool_that_raises_ends_nothing_but_itself(error: BaseException) -> None:
+    """Whatever a tool raises, also ``sys.exit()``, is a failed result, and the run goes on."""
+
+    def raises(**_: Any) -> str:
+        raise error
+
+    loop = AgentLoop(Played(calls("raises"), "done"), [_plain(raises, "raises")])
+
+    assert "done" == loop.run("please").unwrap()
+    assert {"c1": "failed"} == statuses(loop)
+
+
+def test_a_rule_for_approval_that_fails_denies() -> None:
+    """Where it cannot be told whether somebody has to be asked, the call is not carried out."""
+    done: list[int] = []
+
+    def rule(_: Any) -> bool:
+        raise KeyError("to")
+
+    tool = _plain(lambda **_: done.append(1), "send", approval=rule)
+    loop = AgentLoop(Played(calls("send"), "done"), [tool], ask=lambda _: True)
+
+    assert "done" == loop.run("please").unwrap()
+    assert ({"c1": "denied"}, []) == (statuses(loop), done)
+
+
 def test_each_call_has_its_record() -> None:
     """The record of a step names each call, its status, and when it was started, if it was."""
     with Gate() as gate:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from turnctl import clock
 from turnctl.agent.result import RunResult
 from turnctl.records.messages import Message
-from turnctl.records.runs import Event, RunRecord, StopReason
+from turnctl.records.runs import RunRecord, StopReason
 from turnctl.waiting import abandoned
 from turnctl.waiting.aborting import unbound_context
 from turnctl.waiting.worker import Worker
@@ -35,7 +35,7 @@ def close(run: Run, error: BaseException | None) -> RunResult:
     reason: StopReason = "completed" if outcome == "completed" else "failed" if outcome == "failed" else "cancelled"
     record = _record(run, reason, error)
     run.loop._keep(record)
-    run.tell(Event("run_ended", run.run_id, run.state.step, reason == "completed", record=record))
+    run.tell("run_ended", reason == "completed", record=record)
     notes = [*run.telling.finish(), *(note for hooks in run.loop.hooks for note in _tell_end(run, hooks, record))]
     if notes:
         record = record.noted((*record.notes, *notes))

@@ -28,7 +28,7 @@ from turnctl.agent.windows import is_window
 from turnctl.clock import format_duration
 from turnctl.records.messages import Mark, Message, Result, Text
 from turnctl.records.replies import Reply, Usage
-from turnctl.records.runs import Event, RunState, StepRecord, StopReason
+from turnctl.records.runs import Event, EventKind, RunState, StepRecord, StopReason
 from turnctl.tokens.current import current_token
 from turnctl.turns import Turn, turn
 from turnctl.waiting.call import call
@@ -124,7 +124,7 @@ class Run:
         loop.history.add(*self.prompt)  # R1
         points.reach("run.begun")
         self.telling.start()
-        self.tell(Event("run_started", self.run_id))
+        self.tell("run_started")
         turn.check()
         probe = getattr(loop.model, "probe", None)
         if probe is not None:
@@ -163,7 +163,7 @@ class Run:
         number = self.state.step
         turn.check()
         self._step_is_open = True
-        self.tell(Event("step_started", self.run_id, number))
+        self.tell("step_started")
         try:
             self._compact()
             self.hook("before_step", number)
@@ -172,7 +172,7 @@ class Run:
             if any(part != Text("") for part in reply.message.parts):  # else it says nothing, and no provider takes it
                 history.add(reply.message)
             self.change(lambda state: {"calls": reply.message.calls, "usage": state.usage + usage})
-            self.tell(Event("reply", self.run_id, number, message=reply.message, usage=reply.usage))
+            self.tell("reply", message=reply.message, usage=reply.usage)
             if reply.message.calls:
                 carry_out(self, reply.message.calls)
                 self._answer()
@@ -199,7 +199,7 @@ class Run:
             state.step, self._step_at, clock.wall(), outcome, self._attempts, usage, state.all_records()
         )
         self.change(lambda state: {"steps": (*state.steps, record)})
-        self.tell(Event("step_ended", self.run_id, state.step, outcome == "completed", usage=usage))
+        self.tell("step_ended", outcome == "completed", usage=usage)
 
     def helper(self) -> Helper | None:
         """The thread that runs the calls of the run's own thread; None on the threads of a wave."""
@@ -241,7 +241,7 @@ class Run:
                     raise
                 self.change(lambda state: {"retries": state.retries + 1})
                 text = f"{type(error).__name__}: {error}"
-                self.tell(Event("retry", self.run_id, self.state.step, False, detail=text))
+                self.tell("retry", False, detail=text)
                 turn.sleep(delay)
                 continue
             turn.check()
@@ -273,7 +273,7 @@ class Run:
                         messages,
                         tools,
                         patience=loop.patience_s,
-                        tell=lambda delta: self.tell(Event("delta", self.run_id, self.state.step, delta=delta)),
+                        tell=lambda delta: self.tell("delta", delta=delta),
                         keep=self._keep_partial,
                     )
                 )
@@ -319,7 +319,7 @@ class Run:
         self.turn.check()
         self.loop.history.compact(after)
         text = f"{len(before)} messages became {len(after)}"
-        self.tell(Event("compacted", self.run_id, self.state.step, detail=text))
+        self.tell("compacted", detail=text)
         return True
 
     # -- what the host hangs in ---------------------------------------------------------------------------------------
@@ -374,10 +374,10 @@ class Run:
         """Keep a line for the record."""
         self.change(lambda state: {"notes": (*state.notes, text)})
 
-    def tell(self, event: Event) -> None:
+    def tell(self, kind: EventKind, ok: bool = True, **more: Any) -> None:
         """Tell who listens."""
         if self.telling.is_heard:
-            self.telling.tell(event)
+            self.telling.tell(Event(kind, self.run_id, self.state.step, ok, **more))
 
     def mark(self, kind: Any) -> Mark:
         """A mark that tells of the stop, if there is one."""

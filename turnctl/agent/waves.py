@@ -21,7 +21,7 @@ from turnctl import clock
 from turnctl.agent.gates import Approval, digest_of, put
 from turnctl.errors import BadCall, CancelledError, TurnOver
 from turnctl.records.messages import Call, Result, ResultStatus
-from turnctl.records.runs import CallRecord, Event
+from turnctl.records.runs import CallRecord
 from turnctl.tokens.event import park
 from turnctl.waiting.call import call
 from turnctl.waiting.threads import thread
@@ -84,6 +84,7 @@ class _One:
         self._place = place
         self._call = wanted
         self._started_at: float | None = None
+        self._read: dict[str, Any] = {}
 
     def go(self) -> None:
         run, wanted = self._run, self._call
@@ -93,7 +94,7 @@ class _One:
             self._answer("failed", f"there is no tool {wanted.name!r}; there are: {names}")
             return
         try:
-            tool.arguments(wanted)
+            self._read = tool.arguments(wanted)
         except BadCall as error:
             self._answer("failed", str(error))
             return
@@ -101,7 +102,7 @@ class _One:
         if arguments is None:
             return
         run.turn.check()
-        run.tell(Event("tool_started", run.run_id, run.state.step, call=wanted))
+        run.tell("tool_started", call=wanted)
         self._carry_out(tool, arguments)
 
     # -- whether it may be carried out --------------------------------------------------------------------------------
@@ -112,12 +113,14 @@ class _One:
         for _ in range(_CHANGES):
             if not self._approved(tool, arguments):
                 return None
+            if not self._run.loop.hooks:
+                return arguments
             said = self._run.hook("before_tool", Call(self._call.id, self._call.name, copy.deepcopy(arguments)))
             if isinstance(said, Exception):
                 self._answer("denied", f"denied: a check of it failed ({type(said).__name__}: {said})")
                 return None
             if isinstance(said, Result):
-                self._keep(Result(self._call.id, said.content, said.status, self._call.name), None)
+                self._refuse(Result(self._call.id, said.content, said.status, self._call.name), None)
                 return None
             if not isinstance(said, dict) or digest_of(said) == digest_of(arguments):
                 return arguments
@@ -127,13 +130,17 @@ class _One:
 
     def _approved(self, tool: Tool, arguments: dict[str, Any]) -> bool:
         run, loop = self._run, self._run.loop
-        if not loop.needs_approval(tool, arguments):
-            return True
+        try:
+            if not loop.needs_approval(tool, arguments):
+                return True
+        except Exception as error:  # noqa: BLE001 - whether it may be carried out is not known, so it may not
+            self._answer("denied", f"denied: whether to ask could not be told ({type(error).__name__}: {error})")
+            return False
         approval = Approval(run.run_id, run.state.step, self._call, copy.deepcopy(arguments))
-        run.tell(Event("asked", run.run_id, run.state.step, call=self._call, detail=str(approval)))
+        run.tell("asked", call=self._call, detail=str(approval))
         gate, raises = put(run.turn, approval, loop.ask, loop.ask_timeout, loop.patience_s)
         run.change(lambda state: {"gates": (*state.gates, gate)})
-        run.tell(Event("answered", run.run_id, run.state.step, gate.kind == "approved", call=self._call, gate=gate))
+        run.tell("answered", gate.kind == "approved", call=self._call, gate=gate)
         if raises is not None:
             raise raises
         if gate.kind == "approved":
@@ -157,7 +164,7 @@ class _One:
         except _Overdue as error:
             self._answer("unknown", str(error))
             return
-        except Exception as error:  # noqa: BLE001 - it could not be called: the model is told, and goes on
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the model is told, and the run goes on
             self._answer("failed", f"{type(error).__name__}: {error}")
             return
         self._after(made)
@@ -178,7 +185,8 @@ class _One:
     def _raced(self, tool: Tool, arguments: dict[str, Any]) -> Invoked:
         wanted = Call(self._call.id, self._call.name, arguments)
         run, patience = self._run, self._patience(tool)
-        arguments_of = (wanted, run.turn, self._began)
+        read = self._read if arguments == self._call.arguments else None
+        arguments_of = (wanted, run.turn, self._began, read)
         return call(run.turn, _named(tool), arguments_of, {}, patience=patience, helper=run.helper())
 
     def _began(self) -> None:
@@ -208,9 +216,7 @@ class _One:
         if isinstance(said, Result):
             kept = self._say(kept, said.content)
         run.remember("store", self._call, kept)
-        run.tell(
-            Event("tool_ended", run.run_id, run.state.step, kept.status == "completed", call=self._call, result=kept)
-        )
+        run.tell("tool_ended", kept.status == "completed", call=self._call, result=kept)
 
     def _say(self, result: Result, content: tuple[Any, ...]) -> Result:
         """The same with another content: what became of the call is not the hook's to say."""
@@ -220,10 +226,11 @@ class _One:
 
     def _answer(self, status: ResultStatus, text: str, detail: str | None = None) -> None:
         """It was not carried out here, or came to no value: say so."""
-        result = self._keep(Result(self._call.id, text, status, self._call.name), detail)
-        self._run.tell(
-            Event("tool_ended", self._run.run_id, self._run.state.step, False, call=self._call, result=result)
-        )
+        self._refuse(Result(self._call.id, text, status, self._call.name), detail)
+
+    def _refuse(self, result: Result, detail: str | None) -> None:
+        self._keep(result, detail)
+        self._run.tell("tool_ended", False, call=self._call, result=result)
 
     def _keep(self, result: Result, detail: str | None) -> Result:
         record = CallRecord(self._call.id, self._call.name, result.status, self._started_at, clock.wall(), detail)
@@ -241,8 +248,8 @@ _PLAIN = frozenset({"call", "stream", "thread", "bound", "ask"})
 def _named(tool: Tool) -> Callable[..., Invoked]:
     """What calls it, under its name: that is how a report tells of it."""
 
-    def invoke(wanted: Call, turn: EffectingTurn, began: Callable[[], object]) -> Invoked:
-        return tool.invoke(wanted, turn, began=began)
+    def invoke(wanted: Call, turn: EffectingTurn, began: Callable[[], object], read: dict[str, Any] | None) -> Invoked:
+        return tool.invoke(wanted, turn, arguments=read, began=began)
 
     invoke.__qualname__ = tool.name
     return invoke

@@ -194,7 +194,7 @@ class Message:
     @property
     def is_fed(self) -> bool:
         """Whether the model gets to see it."""
-        return not any(mark.kind in _NOT_FED for mark in self.marks)
+        return not self.marks or not any(mark.kind in _NOT_FED for mark in self.marks)
 
     def has(self, kind: MarkKind) -> bool:
         return any(mark.kind == kind for mark in self.marks)
