@@ -24,6 +24,7 @@ ALL = (
     "ledger",
     "store",
     "growth",
+    "agent",
 )
 
 
