@@ -171,6 +171,19 @@ def test_piece_that_goes_meanwhile_is_a_gap(tmp_path: Path) -> None:
     assert ["12345678", 20, "b", "cd"] == [one.missing or one.data.decode().lstrip("xa") for one in later]
 
 
+def test_moment_is_kept_before_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a kill between the two leaves no byte without one (T1)."""
+    kept = Spool(str(tmp_path), "t1").stream("out")
+    written: list[bytes] = []
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: written.append(bytes(data)) or write(fd, data))
+    kept.write(b"one\n")
+    monkeypatch.undo()
+    kept.finish()
+
+    assert [16, 4] == [len(one) for one in written]
+
+
 def test_order_is_kept_where_a_process_was_killed(tmp_path: Path, by_hand: ByHand) -> None:
     """A moment whose bytes never came changes nothing of what did."""
     kept = Spool(str(tmp_path), "t1").stream("out")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -46,7 +47,17 @@ Until = Literal["stopped", "settled"]
         ),
         ("turnctl watch --jsonl @", "an object of JSON for each change"),
     ],
-    tables=[("Exit status", [*CODES, ("6", "the time has passed, and it is not so yet"), ("130", "Ctrl-C")])],
+    tables=[
+        (
+            "Exit status",
+            [
+                ("0", "it has completed"),
+                *CODES[1:],
+                ("6", "the time has passed, and it is not so yet"),
+                ("130", "Ctrl-C, or q: the watching was ended"),
+            ],
+        )
+    ],
     help="Watching changes nothing: Ctrl-C ends the watching, and the turn goes on. A turn has stopped when it has "
     "told its end, or its program is proven to be gone; it is settled when nothing that it sent is unknown besides.\n\n"
     "On a terminal, and with the extra 'live', it is a view of its own screen, which q ends as well; its last state "
@@ -96,7 +107,8 @@ def watch(
         _say_why(watching.glance, timeout, is_left=ended_by is not None)
     if ended_by is None:
         return Code.TIME_PASSED
-    return Ending.by(ended_by) if ended_by else Code.OK
+    # q as well: what stands behind && is for a turn that has completed
+    return Ending.by(ended_by) if ended_by else Ending(128 + signal.SIGINT)
 
 
 def _say_why(glance: Glance, timeout: str | None, *, is_left: bool) -> None:
