@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from commandtree import every
-from launch import Ended, ask
+from launch import Ended, ask, call
 from shelf import IDS
 
 from turnctl.cli.common import GROUPS, common_options, group_of, key_of, path_of, variables_of
@@ -38,6 +38,16 @@ def test_every_option_has_a_variable() -> None:
 
     assert [] == [place for place, (wanted, name) in found.items() if wanted != name]
     assert len(found) == len({name for _, name in found.values()})
+
+
+def test_no_option_is_there_twice() -> None:
+    """No two options of a command have one name."""
+    twice = {}
+    for command in every():
+        names = [name for param in command.params for name in (*param.opts, *param.secondary_opts)]
+        twice[path_of(command)] = [name for name in names if names.count(name) > 1]
+
+    assert {} == {path: names for path, names in twice.items() if names}
 
 
 def test_help_has_its_options_in_groups(capfd: Capture) -> None:
@@ -131,13 +141,39 @@ def test_own_log_is_written(shelf: Path, capfd: Capture, monkeypatch: pytest.Mon
     err = ask(capfd, "ps").err
     log.event("later")
 
-    (line,) = err.splitlines()
+    begun, line, ended = err.splitlines()
     if how == "json":
         value = json.loads(line)
         assert {"level": "info", "event": "turn.begun", "turn": "t 1"} == {k: v for k, v in value.items() if k != "at"}
+        assert ["command.begun", "command.ended"] == [json.loads(one)["event"] for one in (begun, ended)]
     else:
         assert line.endswith('Z info    turn.begun turn="t 1"')
     assert "" == capfd.readouterr().err
+
+
+def test_steps_are_in_the_log(shelf: Path, capfd: Capture) -> None:
+    """-vv writes it too, with each step that -v says; when the command has ended nothing is left of it."""
+    err = ask(capfd, "-vv", "ps").err
+
+    assert f' debug   step text="reads {shelf}/ledger.sqlite3"\n' in err
+    assert "" == ask(capfd, "ps").err
+
+
+def test_run_is_in_the_log() -> None:
+    """What becomes of a command, and of a stop, each with its turn."""
+    ended = call(
+        *("run", "--no-record", "-q", "--grace", "0s", "--timeout", "100ms", "--", "sleep", "9"),
+        env={"TURNCTL_LOG": "info", "TURNCTL_LOG_FORMAT": "json"},
+    )
+    lines = [json.loads(line) for line in ended.err.splitlines()]
+    turns = {one["turn"] for one in lines if "turn" in one}
+
+    assert 124 == ended.status
+    assert ["command.begun", "run.started", "run.stopped", "run.over", "command.ended"] == [
+        one["event"] for one in lines
+    ]
+    assert 1 == len(turns)
+    assert ("deadline", 124) == (lines[2]["cause"], lines[3]["status"])
 
 
 @pytest.mark.parametrize(

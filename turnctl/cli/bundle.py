@@ -14,7 +14,7 @@ from turnctl.cli.interrupts import telling_when_interrupted
 from turnctl.cli.names import LEAST, check
 from turnctl.cli.problems import Problem
 from turnctl.cli.stdout import put, put_document
-from turnctl.cli.talk import complain, say
+from turnctl.cli.talk import complain, explain, say
 from turnctl.errors import BadArgument
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def bundle(
     if output != "-" and os.path.lexists(output):
         raise _there(output)
     left = ("nothing was written, and the ledger is as it was", "run it again")
+    explain(f"reads {default_path(state_dir)}")
     with telling_when_interrupted(lambda: left), closing(open_sqlite(default_path(state_dir))) as store:
         inc = _found(store, turn, state_dir)
         data = bundle_of(store, inc, payloads=not no_payloads, scope="self" if is_alone else "subtree")

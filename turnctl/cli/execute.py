@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import turnctl.processes.command  # noqa: F401 - what ``Turn.run`` loads, before the time of its timeout runs
+from turnctl import log
 from turnctl.cli import summary
 from turnctl.cli.environment import undo_coercion
 from turnctl.cli.members import members, warden_of
@@ -16,7 +17,7 @@ from turnctl.cli.presses import Presses
 from turnctl.cli.record import NO_RECORD, Record, Wanted
 from turnctl.cli.status import Ending, ExitStatus, decide
 from turnctl.cli.streams import BOTH, read_outputs
-from turnctl.cli.talk import complain, names, say
+from turnctl.cli.talk import complain, explain, names, say
 from turnctl.clock import format_duration, parse_duration
 from turnctl.processes.containment import Choice
 from turnctl.processes.limits import read_limits
@@ -159,6 +160,11 @@ class Execution:
             self._warden = warden_of(pid)
             self._record.started(pid)
             self._say_the_rest()
+            log.event("run.started", turn=self._turn.turn_id, pid=pid, command=plan.argv[0])
+            explain(
+                f"{plan.argv[0]} runs as process {pid}; a stop asks it by {name_of(plan.stop_signal)} and kills it "
+                f"after {plan.grace}"
+            )
             if started is not None:
                 started(pid)
 
@@ -211,6 +217,7 @@ class Execution:
         """Runs on the turn's bridge thread, beside the ending itself."""
         record = self._turn.token.record
         assert record is not None
+        log.event("run.stopped", turn=self._turn.turn_id, cause=record.cause, reason=record.reason)
         lines = [f"stop accepted ({record.reason or who(record)})", *self._waiting_for()]
         self._say("\n".join(lines))
         self._unsaid.append(record)
@@ -255,6 +262,9 @@ class Execution:
         report = self._turn.report
         ending = decide(report, keys=() if self._foreground is None else self._foreground.keys)
         process = report.processes[-1] if report.processes else None
+        log.event(
+            "run.over", turn=report.turn_id, outcome=report.outcome, state=report.state, status=int(ending.status)
+        )
         self._write_summary(ending)
         self._record.account()
         if process is not None and self._relay is not None:

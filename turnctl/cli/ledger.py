@@ -15,7 +15,7 @@ from turnctl.cli.options import Duration, Folder
 from turnctl.cli.problems import Problem
 from turnctl.cli.progress import Progress, can_move
 from turnctl.cli.stdout import put, put_document
-from turnctl.cli.talk import say
+from turnctl.cli.talk import explain, say
 from turnctl.errors import BadArgument, StoreDamaged
 from turnctl.ledger.whereabouts import default_path
 
@@ -192,6 +192,7 @@ def prune(
     from turnctl.ledger.purging import purge
 
     left = ("what was taken away is gone as a whole, and the rest is as it was", "turnctl ledger prune again goes on")
+    explain(f"takes away from {default_path(state_dir)} what ended more than {older_than} ago")
     with telling_when_interrupted(lambda: left), closing(open_sqlite(default_path(state_dir))) as store:
         found = purge(
             store,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import click
+
+from turnctl._version import __version__
+from turnctl.cli import talk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,4 +38,14 @@ def begin(ctx: click.Context, *, debug: bool) -> None:
     how = chosen("TURNCTL_LOG_FORMAT", FORMATS, "console")
     from turnctl import log
 
-    ctx.call_on_close(log.to_stderr("debug" if debug else level or "info", as_json=how == "json"))
+    end = log.to_stderr("debug" if debug else level or "info", as_json=how == "json")
+    began = time.monotonic()
+    talk.listener = lambda text: log.debug("step", text=text)
+    log.event("command.begun", command=ctx.command_path, version=__version__, pid=os.getpid())
+
+    def close() -> None:
+        talk.listener = None
+        log.event("command.ended", command=ctx.command_path, seconds=round(time.monotonic() - began, 3))
+        end()
+
+    ctx.find_root().call_on_close(close)  # that one is closed also where the command is not understood

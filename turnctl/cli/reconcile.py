@@ -21,6 +21,7 @@ from turnctl.cli.options import Duration
 from turnctl.cli.progress import Progress, can_move
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.table import clean
+from turnctl.cli.talk import explain
 from turnctl.cli.user import login, one_line
 from turnctl.clock import parse_duration
 from turnctl.ledger.effects_glance import effects as look
@@ -225,6 +226,7 @@ def _mark(state_dir: str | None, one: EffectGlance, mark: str, evidence: str, by
     from turnctl.ledger.opening import open_sqlite
     from turnctl.ledger.reconciling import tell
 
+    explain(f"writes to {default_path(state_dir)}")
     store = open_sqlite(default_path(state_dir))
     try:
         answer = Answer(mark, receipt=evidence, source=f"{by}, by hand")  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import click
 from turnctl.cli.common import state_dir_option
 from turnctl.cli.folder import current
 from turnctl.cli.options import Size
-from turnctl.cli.talk import note
+from turnctl.cli.talk import explain, note
 from turnctl.processes.sizes import format_size, parse_size
 
 if TYPE_CHECKING:
@@ -140,6 +140,9 @@ class Record:
         error = self._error or (None if self._recorded is None else self._recorded.trouble)
         if error is not None:
             note(f"this run is not recorded: {_in_words(error)} (--no-record does without, and without this line)")
+        elif self.is_kept:
+            kept = self.environment()
+            explain(f"this is turn {kept['TURNCTL_TURN_ID']}, on record in {kept['TURNCTL_STATE_DIR']}")
 
     def environment(self) -> dict[str, str]:
         """What the command is told of its record."""

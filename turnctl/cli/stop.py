@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from turnctl import log
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.interrupts import telling_when_interrupted
@@ -16,6 +17,7 @@ from turnctl.cli.opened import no_turns, opened
 from turnctl.cli.options import Duration
 from turnctl.cli.problems import Problem
 from turnctl.cli.stdout import put, put_document
+from turnctl.cli.talk import explain
 from turnctl.cli.user import login, one_line
 from turnctl.clock import parse_duration
 from turnctl.ledger.whereabouts import default_path
@@ -116,6 +118,7 @@ def stop(
     from turnctl.ledger.opening import open_sqlite
 
     progress = _Progress()
+    explain(f"{'reads' if dry_run else 'writes to'} {default_path(state_dir)}")
     with telling_when_interrupted(progress.told), closing(open_sqlite(default_path(state_dir), busy_s=LOOK_S)) as store:
         if dry_run:
             if as_json:
@@ -131,6 +134,7 @@ def stop(
             stopped = Stopped.asked(store, one, by=who, reason=reason, kill=force, revision=expect_rev, quiet=quiet > 0)
             asked.append(stopped)
             progress.asking = None
+            log.event("stop.asked", turn=one.turn_id, by=who, reason=reason, refused=stopped.refusal is not None)
             if stopped.refusal is None:
                 progress.accepted.append(one.turn_id)
         if not no_wait:

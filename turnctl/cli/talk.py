@@ -6,7 +6,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 __all__ = ["clean", "complain", "explain", "names", "note", "say", "warn"]
 
@@ -20,6 +20,8 @@ clearing = ""
 #: how often -q and -v were given to the command that runs
 quiet = 0
 verbosity = 0
+#: who else wants to know of each step: turnctl's own log, while it is written
+listener: Callable[[str], None] | None = None
 
 
 def say(text: str) -> None:
@@ -59,7 +61,9 @@ def note(text: str) -> None:
 
 
 def explain(text: str) -> None:
-    """Say what is done, where -v asks for it."""
+    """Say what is done, where -v asks for it, and to the log."""
+    if listener is not None:
+        listener(text)
     if verbosity:
         say(text)
 

@@ -34,6 +34,8 @@ _USER: dict[tuple[str, ...], str] = {
     ("ledger", "prune"): "older-than keep-tombstones export include-detached",
     ("bundle",): "no-payloads",
     ("doctor",): "strict",
+    ("report",): "format redact",
+    ("trial",): "max-stops timeout grace",
 }
 
 
