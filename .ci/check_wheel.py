@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import zipfile
 from pathlib import Path
 
+MANUAL = re.compile(r"turnctl-[^/]*\.data/data/share/man/man1/turnctl[a-z-]*\.1")
 DATA = {".py", ".sql", ".json", ".typed"}
 
 
@@ -18,10 +20,14 @@ def faults(wheel: Path, source: Path) -> list[str]:
         if path.suffix in DATA and "__pycache__" not in path.parts
     }
     info = {name for name in content if name.split("/")[0].endswith(".dist-info")}
+    manuals = {name for name in content if MANUAL.fullmatch(name)}
+    commands = {path.stem for path in (source.parent / "docs" / "cli").glob("*.md")}
     both = set(expected) & set(content)
     found = [f"missing: {name}" for name in sorted(set(expected) - both)]
-    found += [f"does not belong: {name}" for name in sorted(set(content) - both - info)]
+    found += [f"does not belong: {name}" for name in sorted(set(content) - both - info - manuals)]
     found += [f"differs: {name}" for name in sorted(both) if expected[name] != content[name]]
+    told = {name.rpartition("/turnctl-")[2].removesuffix(".1") for name in manuals}
+    found += [f"no man page: turnctl {name}" for name in sorted(commands - told)]
     for needed in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"):
         if not any(name.endswith(f".dist-info/{needed}") for name in info):
             found.append(f"missing: {needed}")

@@ -3,7 +3,6 @@
 Python's own handler would show where in its start-up it struck. The rest of the start-up (``site``) is done here,
 afterwards; what comes before is the interpreter's core, which takes a few milliseconds.
 """
-# ruff: noqa: INP001 - a script, which is no package
 
 import _signal
 

@@ -22,7 +22,7 @@ def help_text(page: Page, width: int = 78) -> str:
     """The text of ``--help``, in lines of ``width`` columns at most; calls to copy are never broken.
 
     What is done step by step is left to the man page."""
-    parts = [f"{page.summary}\n", f"Usage: {page.synopsis}\n"]
+    parts = [paragraphs([page.summary], width), f"Usage: {page.synopsis}\n"]
     if page.examples:
         lines = (f"{_INDENT}# {one.what}\n{_INDENT}{one.call}\n" for one in page.examples)
         parts.append("Examples:\n" + "".join(lines))

@@ -70,12 +70,12 @@ def _groups(command: click.Command, ctx: click.Context) -> tuple[Group, ...]:
 
 def _option(one: click.Option) -> Option:
     text = " ".join((one.help or "").split())
-    is_help = one.name == "help" and one.is_eager
+    is_help = "--help" in one.opts  # click's own, whose text is that of its version
     names = sorted(one.opts, key=lambda name: (name.startswith("--"), one.opts.index(name)))
     return Option(
         names=(*names, *one.secondary_opts),
         metavar=_metavar(one),
-        help="Show this, and do nothing." if is_help else text,
+        help="Show this message and exit." if is_help else text,
         default=_default(one),
         env=variables_of(one),
         is_repeatable=one.multiple,
