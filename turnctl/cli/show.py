@@ -83,11 +83,11 @@ def show(
     state_dir: str | None,
     quiet: int,
 ) -> Code:
+    if is_stacks and (is_events or is_processes or is_effects):
+        raise click.UsageError("--stacks is of this moment, and the others are of the record; give one of them")
     there = opened(state_dir)
     if there is None:
         raise no_turns(state_dir, turn)
-    if is_stacks and (is_events or is_processes or is_effects):
-        raise click.UsageError("--stacks is of this moment, and the others are of the record; give one of them")
     with there:
         found = find(there, turn)
         if is_stacks:
