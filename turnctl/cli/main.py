@@ -37,6 +37,9 @@ def _ending_of(args: list[str]) -> Ending:
     from contextlib import redirect_stdout
     from io import StringIO
 
+    from turnctl.cli.lean import load_click
+
+    load_click()
     import click
 
     from turnctl.cli.group import cli

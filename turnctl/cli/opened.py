@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from turnctl.cli.codes import Code
@@ -10,7 +11,7 @@ from turnctl.cli.problems import Problem
 from turnctl.cli.talk import explain, warn
 from turnctl.errors import StoreMissing
 from turnctl.ledger.glance import Glances
-from turnctl.ledger.whereabouts import default_path
+from turnctl.ledger.whereabouts import default_file
 
 if TYPE_CHECKING:
     from turnctl.ledger.glance import Glance
@@ -21,8 +22,8 @@ __all__ = ["found_turn", "glances", "no_turns", "opened"]
 def glances(state_dir: str | None) -> Glances:
     """The turns on record there. Raises ``StoreMissing`` where there is no ledger yet, ``StoreError`` where it cannot
     be used; one that is not all there is told on stderr."""
-    there = Glances(default_path(state_dir))
-    explain(f"reads {default_path(state_dir)}")
+    there = Glances(default_file(state_dir))
+    explain(f"reads {default_file(state_dir)}")
     if there.doubt is not None:
         warn(f"{there.doubt}; turnctl ledger verify tells more")
     return there
@@ -40,7 +41,7 @@ def no_turns(state_dir: str | None, name: str) -> Problem:
     """Why there is no turn of that name where there is no ledger. Raises ``Problem`` where it is no name at all."""
     check(name)
     name = repr(name) if not name.isprintable() else name
-    message = f"there is no turn {name}: none is on record in {default_path(state_dir).parent}"
+    message = f"there is no turn {name}: none is on record in {os.path.dirname(default_file(state_dir))}"
     hint = "turnctl run records what it runs; TURNCTL_STATE_DIR, or --state-dir, names another directory"
     return Problem("no_such_turn", message, hint, Code.NO_SUCH)
 

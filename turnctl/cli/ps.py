@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from turnctl.cli.talk import say
 from turnctl.cli.times import TimeFormat, ago, shown
 from turnctl.clock import parse_duration, wall
 from turnctl.errors import StoreMissing
-from turnctl.ledger.whereabouts import default_path
+from turnctl.ledger.whereabouts import default_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -175,7 +176,7 @@ def _look(state_dir: str | None, wanted: _Wanted, quiet: int, *, shorten: bool) 
             ]
     except StoreMissing:
         if not quiet:
-            say(f"no turn is on record in {default_path(state_dir).parent}")
+            say(f"no turn is on record in {os.path.dirname(default_file(state_dir))}")
         return []
 
 

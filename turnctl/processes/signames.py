@@ -10,7 +10,7 @@ __all__ = ["can_be_sent", "name_of", "number_of"]
 
 _RTMIN: int = getattr(signal, "SIGRTMIN", 0)
 _RTMAX: int = getattr(signal, "SIGRTMAX", 0)
-_REAL_TIME = re.compile(r"SIGRT(MIN|MAX)([+-]\d{1,2})?")
+_REAL_TIME = r"SIGRT(MIN|MAX)([+-]\d{1,2})?"
 
 
 def name_of(number: int) -> str:
@@ -33,7 +33,7 @@ def number_of(given: int | str) -> int | None:
     if text.isdecimal() and text.isascii():
         return number_of(int(text))
     name = text if text.startswith("SIG") else f"SIG{text}"
-    real_time = _REAL_TIME.fullmatch(name)
+    real_time = re.fullmatch(_REAL_TIME, name)
     if real_time is not None and _RTMIN:
         base = _RTMIN if real_time[1] == "MIN" else _RTMAX
         number = base + int(real_time[2] or 0)

@@ -8,7 +8,7 @@ from turnctl.errors import BadArgument
 
 __all__ = ["format_size", "parse_size"]
 
-_TEXT = re.compile(r"([0-9]+)\s*([a-z]*)", re.IGNORECASE)
+_TEXT = r"([0-9]+)\s*([a-z]*)"
 _SCALES = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", 1):
     _SCALES |= {_letter: 1024**_power, f"{_letter}ib": 1024**_power, f"{_letter}b": 1000**_power}
@@ -29,7 +29,7 @@ def parse_size(value: object, *, what: str, zero: bool = False, unit_required: b
             f"{what} is {value!r}, of type {type(value).__name__}; give a number of bytes, or text such as 10MiB"
         )
     if isinstance(value, str):
-        found = _TEXT.fullmatch(value.strip())
+        found = re.fullmatch(_TEXT, value.strip(), re.IGNORECASE)
         scale = None if found is None else _SCALES.get(found[2].lower())
         if found is None or scale is None:
             raise BadArgument(f"{what} {value[:60]!r} is no size; write it like 65536, 64k or 10MiB")

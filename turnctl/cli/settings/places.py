@@ -21,10 +21,9 @@ PYPROJECT = "pyproject.toml"
 PROJECT = "turnctl.toml"
 _LARGEST = 1024 * 1024
 #: what has to stand in a pyproject.toml that is for us; most are not, and need not be understood
-_OURS = re.compile(
+_OURS = (
     rb"""^[ \t]*(?:\[[ \t]*)?tool[ \t]*\.[ \t]*["']?turnctl["']?[ \t]*[\].=]"""
-    rb"""|^[ \t]*\[[ \t]*tool[ \t]*\](?=.*turnctl)""",
-    re.MULTILINE | re.DOTALL,
+    rb"""|^[ \t]*\[[ \t]*tool[ \t]*\](?=.*turnctl)"""
 )
 
 LEAVE_OUT = "leave files of settings out with --no-config"
@@ -92,7 +91,7 @@ def _of_project() -> Iterator[Found]:
                 if os.stat(path).st_uid == os.geteuid():
                     raise
                 continue  # another's, which is not for us to see
-            if name == PYPROJECT and _OURS.search(data) is None:
+            if name == PYPROJECT and re.search(_OURS, data, re.MULTILINE | re.DOTALL) is None:
                 continue
             if found.st_uid not in (0, os.geteuid()):
                 # in a folder for all anybody can have put it there

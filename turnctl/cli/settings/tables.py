@@ -60,7 +60,7 @@ def _no_toml(found: Found, why: str) -> SettingsProblem:
 
 
 _HEAD = re.compile(r"\s*\[+\s*([^\]\[]+?)\s*\]+\s*(#.*)?$")
-_KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*=""")
+_KEY = r"""\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*="""
 
 
 def _line(data: bytes, words: tuple[str, ...], key: str | None) -> int | None:
@@ -72,7 +72,7 @@ def _line(data: bytes, words: tuple[str, ...], key: str | None) -> int | None:
             head = _words(found[1])
             if head == wanted:
                 return number
-        elif (found := _KEY.match(text)) is not None and (*head, *_words(found[1])) == wanted:
+        elif (found := re.match(_KEY, text)) is not None and (*head, *_words(found[1])) == wanted:
             return number
     return None
 

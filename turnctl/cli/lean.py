@@ -1,0 +1,59 @@
+"""Loading click without what nothing here uses of it: more than a third of the time until a command begins.
+
+click imports ``inspect``, with the parser of Python behind it, to take the indentation out of help texts; and ``uuid``,
+which until Python 3.12 has ``platform`` find out by regular expressions what system this is.
+
+- ``inspect`` is put off: in its place stands a module that loads it when anything of it is asked for, and gives that.
+  What it answers itself, for a text of one line, is what ``inspect.cleandoc`` would.
+- ``platform`` is stood in for while ``uuid`` is loaded, by the one word that it asks for.
+
+Where any of them is loaded already, nothing is done. Thread-safe; a library that is imported later sees no difference.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _thread import allocate_lock
+from types import ModuleType
+from typing import Any
+
+__all__ = ["load_click"]
+
+
+class _Later(ModuleType):
+    """``inspect``, once somebody wants it."""
+
+    def __init__(self) -> None:
+        super().__init__("inspect")
+        self._lock = allocate_lock()
+
+    def __getattr__(self, name: str) -> Any:
+        from importlib import import_module
+
+        with self._lock:
+            if sys.modules.get("inspect") is self:
+                del sys.modules["inspect"]
+            return getattr(import_module("inspect"), name)
+
+    def cleandoc(self, doc: str) -> str:
+        """As ``inspect.cleandoc``: of one line that is its beginning without blanks."""
+        if "\n" not in doc and "\t" not in doc:
+            return doc.lstrip()
+        cleaned: str = self.__getattr__("cleandoc")(doc)
+        return cleaned
+
+
+def load_click() -> None:
+    """Have click loaded when this returns."""
+    if "inspect" not in sys.modules:
+        sys.modules["inspect"] = _Later()
+    if sys.version_info < (3, 12) and not {"platform", "uuid"} & set(sys.modules):
+        stand_in = ModuleType("platform")
+        stand_in.system = lambda: os.uname().sysname  # type: ignore[attr-defined]
+        sys.modules["platform"] = stand_in
+        try:
+            import uuid  # noqa: F401 - it keeps what it was told
+        finally:
+            del sys.modules["platform"]
+    import click  # noqa: F401
