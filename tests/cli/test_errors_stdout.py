@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import subprocess
@@ -41,6 +42,8 @@ def test_stdout_that_takes_nothing_is_told(shelf: Path, tmp_path: Path, full: in
     """Closed or full is 5, and said once; a reader that has gone ends it as SIGPIPE does, without a word."""
     outs = iter(str(tmp_path / f"out{n}") for n in range(3))
     turn = "t1b" if command == "logs" else None  # the one that has printed something
+    if command in ("bundle", "report"):
+        outs = itertools.repeat("-")
     found = [waited(*argv(command, turn=turn, out=next(outs)), stdout=stdout) for stdout in ("closed", full, unread)]
     helped = [one._replace(err=_without_notes(one.err)) for one in found]
 

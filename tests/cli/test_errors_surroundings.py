@@ -26,7 +26,8 @@ from turnctl.cli.group import COMMANDS
 SUPPORT = str(Path(__file__).parent.parent / "support")
 Capture = pytest.CaptureFixture[str]
 
-DIRECTLY = sorted(set(CALLS) - set(TELL_IN_THEIR_WAY))
+# top answers in JSON alone where there is no terminal
+DIRECTLY = sorted(set(CALLS) - {*TELL_IN_THEIR_WAY, "top"})
 WRITING = ("ledger prune", "stop")
 NOBODY = 54_321
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
@@ -162,7 +163,7 @@ def test_poor_surroundings_change_nothing(shelf: Path, tmp_path: Path, capfd: Ca
     command answers as ever, also of a command that is not ASCII."""
     with opened(shelf) as more:
         more.turn("t9dadadada", task="more", command=["echo", "é☃", "\udcff"], session="ö")
-    names = LOOKING if "-O" in flags else sorted(set(DIRECTLY) - {"bundle", "ledger backup", "stop"})
+    names = LOOKING if "-O" in flags else sorted(set(DIRECTLY) - {"bundle", "ledger backup", "report", "stop", "watch"})
     calls = [argv(name, "--state-dir", str(shelf)) for name in names]
     calls += [["status", "zzz", "--json"], ["ps", "-a", "--json"], ["adapters"], ["--help"]]
     calls += [["stop", "--dry-run", "@"], ["run", "--help"]] * ("-O" not in flags)
@@ -207,10 +208,9 @@ def test_ledger_that_is_held_is_told(
         monkeypatch.setattr(f"turnctl.cli.stopping.{name}", 0.1)
     monkeypatch.setattr("turnctl.ledger.opening.open_sqlite.__kwdefaults__", {"busy_s": 0.1})
     path = shelf / "ledger.sqlite3"
-    looking = sorted(set(DIRECTLY) - set(WRITING) - {"bundle", "ledger backup", "logs"})
     with holding(path, "BEGIN IMMEDIATE") as pid:
         found = ask(capfd, *argv(command))
-        statuses = {ask(capfd, *argv(name)).status for name in looking}
+        statuses = {ask(capfd, *argv(name)).status for name in (*LOOKING, "ledger verify", "reconcile")}
     message = f"{path} was not free within 0.1s: process {pid} (python) holds it"
 
     assert Ended(5, "", said(message, f"continue it (kill -CONT {pid}) or end it, then try again")) == found

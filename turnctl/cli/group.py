@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from turnctl._version import __version__
-from turnctl.cli import faults, talk
+from turnctl.cli import faults, lean, talk
 from turnctl.cli.commands import Commands
 from turnctl.cli.common import group_of, option
 from turnctl.cli.topics import TOPICS
@@ -62,6 +62,7 @@ class LazyGroup(Commands):
         if cmd_name not in COMMANDS:
             return None
         found: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
+        lean.loaded()
         return found
 
     def summaries(self) -> list[tuple[str, str]]:

@@ -12,13 +12,14 @@ Where any of them is loaded already, nothing is done. Thread-safe; a library tha
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from _thread import allocate_lock
 from types import ModuleType
 from typing import Any
 
-__all__ = ["load_click"]
+__all__ = ["leave", "load_click", "loaded"]
 
 
 class _Later(ModuleType):
@@ -45,7 +46,8 @@ class _Later(ModuleType):
 
 
 def load_click() -> None:
-    """Have click loaded when this returns."""
+    """Have click loaded when this returns. Until ``loaded`` is called nobody looks for garbage: there is none."""
+    gc.disable()
     if "inspect" not in sys.modules:
         sys.modules["inspect"] = _Later()
     if sys.version_info < (3, 12) and not {"platform", "uuid"} & set(sys.modules):
@@ -57,3 +59,31 @@ def load_click() -> None:
         finally:
             del sys.modules["platform"]
     import click  # noqa: F401
+
+
+def loaded() -> None:
+    """The command is loaded, and begins; what was loaded for it stays, and is not looked through any more."""
+    gc.freeze()
+    gc.enable()
+
+
+def leave(status: int) -> None:
+    """End the process without the interpreter taking itself apart first, where nothing is left that would notice.
+
+    What is registered at exit has run, and what was written is out. Returns where threads go on, which are waited for,
+    or where something cannot be written, which Python tells.
+    """
+    import threading
+
+    if threading.active_count() > 1:
+        return
+    import atexit
+
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                return
+    os._exit(status)

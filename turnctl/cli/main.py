@@ -103,6 +103,9 @@ def _lost(why: str | None) -> Ending:
 def _end_by(ending: Ending) -> NoReturn:
     if ending.signal is not None:
         die_of(ending.signal)
+    from turnctl.cli.lean import leave
+
+    leave(int(ending.status))
     sys.exit(ending.status)
 
 
