@@ -222,11 +222,7 @@ def test_no_state_is_no_turns(tmp_path: Path, capfd: Capture, monkeypatch: pytes
     statuses = {name: ask(capfd, *argv(name, "--json", out=str(tmp_path / "out"))) for name in DIRECTLY}
     no_turn = (4, f"there is no turn @: none is on record in {state}")
     no_ledger = (5, f"there is no ledger {state}/ledger.sqlite3")
-    expected = (
-        dict.fromkeys(DIRECTLY, no_turn)
-        | dict.fromkeys(READ_BY_OPENING, no_ledger)
-        | {"ps": (0, None), "top": (0, None)}
-    )
+    expected = dict.fromkeys(DIRECTLY, no_turn) | dict.fromkeys(READ_BY_OPENING, no_ledger) | {"ps": (0, None)}
 
     assert expected == {
         name: (int(found.status), json.loads(found.out).get("message")) for name, found in statuses.items()

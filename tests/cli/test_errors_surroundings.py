@@ -26,8 +26,7 @@ from turnctl.cli.group import COMMANDS
 SUPPORT = str(Path(__file__).parent.parent / "support")
 Capture = pytest.CaptureFixture[str]
 
-# top answers in JSON alone where there is no terminal
-DIRECTLY = sorted(set(CALLS) - {*TELL_IN_THEIR_WAY, "top"})
+DIRECTLY = sorted(set(CALLS) - set(TELL_IN_THEIR_WAY))
 WRITING = ("ledger prune", "stop")
 NOBODY = 54_321
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")

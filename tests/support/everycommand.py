@@ -38,8 +38,6 @@ CALLS: dict[str, str] = {
     "show": "show @",
     "status": "status @",
     "stop": "stop --no-wait @",
-    "top": "top --once --json",
-    "watch": "watch --timeout 100ms @",
 }
 #: those that answer without one
 NEED_NO_STATE: dict[str, str] = {
