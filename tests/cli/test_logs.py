@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from launch import Ended, ask, call, finish, start
+from launch import BOUND, Ended, ask, call, finish, start
 from schemas import fits
 from shelf import IDS, START, At, opened, prints
 
@@ -265,6 +266,22 @@ def test_following_ends_with_a_lost_process(shelf: Path, capfd: Capture) -> None
     assert Ended(0, "working\n", f"turnctl: {LOST} lost: the machine was started again\n") == ask(
         capfd, "logs", "-f", LOST
     )
+
+
+@pytest.mark.parametrize("args", [["logs", "-f"], ["watch"]])
+def test_following_ends_with_its_reader(shelf: Path, args: list[str]) -> None:
+    """``| grep -m1 ready`` does not wait for the next line."""
+    prints(shelf, RUNNING, ("stdout", b"ready\n"))
+    follower = start(*args, "@", env={"TURNCTL_STATE_DIR": str(shelf)})
+    assert follower.stdout is not None
+    follower.stdout.readline()
+    follower.stdout.close()
+    follower.stdout = None
+
+    assert -signal.SIGPIPE == follower.wait(BOUND)
+    assert follower.stderr is not None
+    assert "" == follower.stderr.read()
+    follower.stderr.close()
 
 
 def test_following_is_told_of_a_purge(shelf: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,3 +92,18 @@ def test_where_nothing_is_heard_time_wakes(
 
     assert (set(), {read}) == (nothing, ready)
     assert took < BOUND / 2
+
+
+def test_a_reader_that_goes_wakes(ledger: turnctl.Ledger, tmp_path: Path) -> None:
+    """Who follows ends when nobody reads it any more, and not with the next line; a file has no reader."""
+    read, write = os.pipe()
+    with Stirring(str(tmp_path / "ledger.sqlite3")) as stirs, (tmp_path / "out").open("w") as file:
+        stirs.watch_reader(file.fileno())
+        stirs.wait(0.01)
+        early = stirs.has_lost_reader
+        stirs.watch_reader(write)
+        os.close(read)
+        stirs.wait(BOUND)
+    os.close(write)
+
+    assert (False, True) == (early, stirs.has_lost_reader)

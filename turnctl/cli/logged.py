@@ -195,6 +195,7 @@ class Log:
             return
         with Stirring(self._path) as stirring:
             stirring.watch_process(self.glance.pid)
+            stirring.watch_reader(1)
             looked = 0.0
             while True:
                 is_new = [stirring.add(folder) for folder in (os.path.dirname(self._kept.folder), self._kept.folder)]
@@ -207,6 +208,8 @@ class Log:
                     return
                 if not any(is_new):
                     stirring.wait()
+                    if stirring.has_lost_reader:
+                        raise BrokenPipeError
                     if stirring.has_seen_end:
                         looked = 0.0
 

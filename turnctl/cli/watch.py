@@ -147,6 +147,7 @@ class _Watching:
         path = os.path.realpath(default_path(self._state_dir))
         with Stirring(path) as stirring, Viewer(screen=teller.has_screen) as viewer:
             stirring.watch_process(self.glance.pid)
+            stirring.watch_reader(1)
             looked = time.monotonic()
             while True:
                 teller.tell(self.glance, viewer)
@@ -154,6 +155,8 @@ class _Watching:
                 if self.is_reached or left <= 0:
                     return None
                 viewer.heed(stirring.wait(left, *viewer.fds))
+                if stirring.has_lost_reader:
+                    raise BrokenPipeError
                 if viewer.is_over:
                     return viewer.ended_by or 0
                 # by the time as well: that its process is gone is written by nobody

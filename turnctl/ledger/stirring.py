@@ -2,7 +2,8 @@
 
 Invariants
   S1  ``wait`` comes back soon after a file in one of the folders was written to, made or taken away, in whatever
-      process (``inotify``), and when the process that is watched has ended; else after ``most_s`` at the latest.
+      process (``inotify``), when the process that is watched has ended, and when nobody reads a pipe any more that is
+      watched; else after ``most_s`` at the latest.
   S2  SQLite writes before what it writes can be seen. So after something was heard the next waits are short, and
       become longer again: 50 ms, 100 ms and so on.
   S3  It comes back at most every ``_REST_S``, however much is written.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 import sys
 import time
 from contextlib import suppress
@@ -47,6 +49,9 @@ class Stirring:
         self._pidfd = -1
         #: whether the process that is watched has ended
         self.has_seen_end = False
+        #: whether nobody reads the pipe that is watched
+        self.has_lost_reader = False
+        self._pipe = -1
         self._add, self._fd = _listen()
         try:
             self._connection = connect(path, "ro", _BUSY_S)
@@ -69,6 +74,12 @@ class Stirring:
             with suppress(OSError, AttributeError):  # it has ended already, or the system has no such thing
                 self._pidfd = os.pidfd_open(pid)
 
+    def watch_reader(self, fd: int) -> None:
+        """Be woken when nobody reads that pipe any more; anything else than a pipe is left alone."""
+        with suppress(OSError):
+            if stat.S_ISFIFO(os.fstat(fd).st_mode):
+                self._pipe = fd
+
     def has_changed(self) -> bool:
         """Whether somebody has written to the ledger since the last call; True at the first one."""
         before = self._version
@@ -84,7 +95,7 @@ class Stirring:
         found: set[int] = set()
         if rest > 0:  # S3: what comes meanwhile is heard by the one wait below
             found = self._ready(min(rest, most_s), fds)
-        if not found:
+        if not found and not self.has_lost_reader:
             net = min(most_s, self._next if self._fd >= 0 else _BLIND_S)
             found = self._ready(net, [*fds, *(fd for fd in (self._fd, self._pidfd) if fd >= 0)])
         self._next = _SHORT_S if found else min(self._next * 2, 1.0)
@@ -99,12 +110,15 @@ class Stirring:
         self._last = time.monotonic()
         return found.intersection(fds)
 
-    @staticmethod
-    def _ready(seconds: float, fds: tuple[int, ...] | list[int]) -> set[int]:
+    def _ready(self, seconds: float, fds: tuple[int, ...] | list[int]) -> set[int]:
         poll = select.poll()
         for fd in fds:
             poll.register(fd, select.POLLIN)
-        return {fd for fd, _ in poll.poll(max(1.0, seconds * 1000))}
+        if self._pipe >= 0:
+            poll.register(self._pipe, 0)  # its error alone
+        found = {fd for fd, _ in poll.poll(max(1.0, seconds * 1000))}
+        self.has_lost_reader = self._pipe in found
+        return found
 
     def close(self) -> None:
         """Give its descriptors back."""
