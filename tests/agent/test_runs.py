@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import threading
 import time
 from collections import Counter
@@ -91,6 +93,71 @@ def test_a_stop_that_names_a_run_that_is_over() -> None:
 
     assert "refused" == loop.cancel_signal.cancel(run_id=over).kind
     assert "completed" == loop.run("b").stop_reason
+
+
+def _about_the_end(times: int) -> None:
+    """Whole runs, with stops that are fired at random about their end."""
+    chance = random.Random(5)
+    loop = AgentLoop(lambda messages, tools: "done")
+    for n in range(times):
+        answers: list[Any] = []
+        stopper = threading.Timer(chance.random() * 0.004, lambda: answers.append(loop.cancel()))  # noqa: B023
+        stopper.start()
+        results = [loop.run(f"{n} a"), loop.run(f"{n} b")]
+        stopper.join()
+        results.append(loop.run(f"{n} c"))
+        results.append(loop.run(f"{n} d"))
+        cancelled = [one.run_id for one in results if one.cancelled]
+
+        assert not loop.cancel_signal.is_cancelled()
+        assert (0 if answers[0].kind == "already_ended" else 1) == len(cancelled), answers
+        if answers[0].kind == "accepted":
+            assert cancelled == [answers[0].turn_id]
+        loop = AgentLoop(lambda messages, tools: "done") if n % 50 == 0 else loop
+
+
+def test_each_stop_about_the_end_of_whole_runs_has_one_run() -> None:
+    """One stop, one cancelled run, unless it was told that its run had ended."""
+    _about_the_end(60)
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(600)
+def test_ten_thousand_stops_about_the_end_of_whole_runs() -> None:
+    """The same, ten thousand times."""
+    _about_the_end(10_000)
+
+
+def test_a_stop_from_a_signal_handler() -> None:
+    """A handler on the thread of the run fires it, and the run ends."""
+    with Gate() as gate:
+        loop = AgentLoop(Played(gate.pass_through))
+        before = signal.signal(signal.SIGUSR1, lambda *_: loop.cancel("from a handler"))
+        try:
+            sender = threading.Thread(target=lambda: gate.reached.wait(10) and os.kill(os.getpid(), signal.SIGUSR1))
+            sender.start()
+            result = loop.run("please")
+            sender.join()
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+
+    assert ("cancelled", "from a handler") == (result.stop_reason, result.record.reason)
+
+
+def test_a_history_that_fails_does_not_hold_the_end_up() -> None:
+    """The record is there, the end is told, and the loop is free, also where the history cannot be made coherent."""
+
+    class Broken(History):
+        def salvage(self, **_: Any) -> None:
+            raise RuntimeError("no")
+
+    ends: list[str] = []
+    host = type("Host", (), {"on_run_end": lambda self, record: ends.append(record.stop_reason)})()
+    loop = AgentLoop(Played("one", "two"), history=Broken(), hooks=host)
+
+    assert "could not be made coherent" in loop.run("a").record.notes[0]
+    assert "completed" == loop.run("b").stop_reason
+    assert ["completed"] * 2 == ends
 
 
 @pytest.mark.parametrize(
@@ -343,6 +410,27 @@ def test_a_compactor_is_asked_when_the_window_is_full() -> None:
     assert ["in short", "please"] == [one.text for one in loop.model.requests[-1]]
     assert ["a", "b"] == compactor.demoted
     assert 0 == result.record.retries
+
+
+@pytest.mark.parametrize("what", ["raises", "open call", "sink raises", "no messages"])
+def test_a_compactor_that_fails_is_noted(what: str) -> None:
+    """The history stays as it was, and the run goes on."""
+
+    class Compactor:
+        def compact(self, messages: tuple[Message, ...]) -> Any:
+            if what == "raises":
+                raise ValueError("no room")
+            return {"open call": [calls("word")], "no messages": [3]}.get(what, [Message.user("short")])
+
+        def demote(self, messages: tuple[Message, ...]) -> None:
+            raise ValueError("no room")
+
+    loop = AgentLoop(Played("done"), compactor=Compactor())
+    result = loop.run("please")
+
+    assert "done" == result.unwrap()
+    assert ["please", "done"] == [one.text for one in loop.history.feed]
+    assert "compaction failed" in result.record.notes[0]
 
 
 # -- stopped everywhere -----------------------------------------------------------------------------------------------

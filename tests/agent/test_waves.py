@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from loops import Gate, Played, calls, feed_is_strict, statuses, stop_inside
+from loops import Gate, Played, calls, feed_is_strict, is_strict, statuses, stop_inside
 
 import turnctl
 from turnctl.agent import AgentLoop, Call, Message, Result, Tool
@@ -245,6 +245,8 @@ def test_hooks_and_memory_see_each_call() -> None:
     assert ["word", "fails"] == [name for name, _ in memory.stored]
     assert ["remember this", "please"] == [one.text for one in loop.model.requests[0]]
     assert "remember this" not in [one.text for one in loop.history.transcript]
+    for request in loop.model.requests:
+        is_strict(request)
 
 
 def test_a_check_that_fails_lets_nothing_through() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 from turnctl.agent import AgentLoop, Call, Message, Result, RunResult
 
-__all__ = ["Gate", "Played", "Stopped", "Writing", "calls", "feed_is_strict", "statuses", "stop_inside"]
+__all__ = ["Gate", "Played", "Stopped", "Writing", "calls", "feed_is_strict", "is_strict", "statuses", "stop_inside"]
 
 
 class Gate:
@@ -105,7 +105,11 @@ def statuses(loop: AgentLoop) -> dict[str, str]:
 
 def feed_is_strict(loop: AgentLoop) -> None:
     """Raise ``AssertionError`` unless each call of the feed has one result, in order, right behind it."""
-    feed = loop.history.feed
+    is_strict(loop.history.feed)
+
+
+def is_strict(feed: Sequence[Message]) -> None:
+    """The same of any messages."""
     for n, message in enumerate(feed):
         if message.calls:
             behind = feed[n + 1] if n + 1 < len(feed) else None

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from turnctl import clock, points
+from turnctl.agent.compacting import compact
 from turnctl.agent.ends import close
 from turnctl.agent.exchange import Unsupported, ask_whole, ask_written, check_open
 from turnctl.agent.messages import messages_of
@@ -165,7 +166,7 @@ class Run:
         self._step_is_open = True
         self.tell("step_started")
         try:
-            self._compact()
+            compact(self)
             self.hook("before_step", number)
             reply = self._exchange()
             usage = reply.usage or Usage()
@@ -230,7 +231,7 @@ class Run:
                 points.reach("run.failing")
                 turn.check()  # a stop that is here before the error is counted is no failure
                 if is_window(error):
-                    if has_compacted or not self._compact(forced=True):
+                    if has_compacted or not compact(self):
                         self.window_failed = True
                         raise
                     has_compacted = True
@@ -258,7 +259,9 @@ class Run:
         messages = list(self.loop.history.feed)
         found = self.remember("recall", tuple(messages))
         if found:
-            messages[-1:-1] = messages_of(found)
+            # before the prompt: nothing may come between a call and its result
+            at = max((n for n, one in enumerate(messages) if one.role == "user"), default=0)
+            messages[at:at] = messages_of(found)
         return messages
 
     def _ask(self, messages: list[Message]) -> Reply:
@@ -296,31 +299,6 @@ class Run:
 
     def _patience(self) -> float | None:
         return self.loop.patience_s
-
-    # -- compaction ---------------------------------------------------------------------------------------------------
-
-    def _compact(self, *, forced: bool = False) -> bool:
-        """Have the history compacted, if that is wanted; whether it was. What was cut by a stop does not land."""
-        compactor = self.loop.compactor
-        if compactor is None:
-            return False
-        before = self.loop.history.feed
-        fn = getattr(compactor, "compact", compactor)
-        made = self.raced(fn, before, forced) if forced and _takes_force(compactor) else self.raced(fn, before)
-        if made is None:
-            return False
-        after = tuple(made)
-        if after == before:
-            return False
-        demote = getattr(compactor, "demote", None)
-        if demote is not None:
-            kept = {id(one) for one in after}
-            self.raced(demote, tuple(one for one in before if id(one) not in kept))
-        self.turn.check()
-        self.loop.history.compact(after)
-        text = f"{len(before)} messages became {len(after)}"
-        self.tell("compacted", detail=text)
-        return True
 
     # -- what the host hangs in ---------------------------------------------------------------------------------------
 
@@ -385,8 +363,3 @@ class Run:
         if record is None:
             return Mark(kind, run_id=self.run_id)
         return Mark(kind, record.cause, record.by, record.reason, self.run_id)
-
-
-def _takes_force(compactor: object) -> bool:
-    """Whether it can be told that it has to: one with a ``compact`` method and ``takes_force``."""
-    return bool(getattr(compactor, "takes_force", False))
