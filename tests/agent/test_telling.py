@@ -266,6 +266,15 @@ def test_leaving_a_stream_early_ends_the_run(how: str) -> None:
     assert "fine" == loop.run("again").text
 
 
+def test_a_wave_is_told_in_step_too() -> None:
+    """Calls that run side by side are told one event at a time, and none is lost."""
+    loop = _loop(calls(*["word"] * 8), "done", parallel=8)
+    kinds = [one.kind for one in loop.stream("please")]
+
+    assert (8, 8) == (kinds.count("tool_started"), kinds.count("tool_ended"))
+    assert "run_ended" == kinds[-1]
+
+
 def test_a_stop_while_a_consumer_holds_the_stream() -> None:
     """A run that waits for its consumer ends with the stop; the consumer is given the end and raises nothing."""
     loop = _loop(calls("word"), "never")

@@ -249,6 +249,28 @@ def test_hooks_and_memory_see_each_call() -> None:
         is_strict(request)
 
 
+@pytest.mark.parametrize("first", [Result("c1", "no", "denied"), RuntimeError("no rules")])
+def test_a_later_hook_cannot_allow_what_one_refused(first: Any) -> None:
+    """Of several hooks the first that refuses, or fails, decides."""
+    done: list[Any] = []
+
+    class Refuses:
+        def before_tool(self, call: Call) -> Any:
+            if isinstance(first, Exception):
+                raise first
+            return first
+
+    class Changes:
+        def before_tool(self, call: Call) -> Any:
+            return {"to": "bob"}
+
+    tool = _plain(lambda **arguments: done.append(arguments), "send")
+    loop = AgentLoop(Played(calls("send", to="ann"), "done"), [tool], hooks=[Refuses(), Changes()])
+
+    assert "done" == loop.run("please").unwrap()
+    assert ([], {"c1": "denied"}) == (done, statuses(loop))
+
+
 def test_a_check_that_fails_lets_nothing_through() -> None:
     """A hook that raises before a tool denies it; one that raises elsewhere is noted, and the run goes on."""
 

@@ -152,7 +152,7 @@ class AgentLoop:
         Never raises for a stop of this run, nor for what the model or a tool raised: those are in the result. A stop of
         the turn around it ends the run, cause ``parent``, and is then raised here, when all is recorded: with a turn
         around it this is a checkpoint of that turn, at its beginning and at its end. Raises ``SessionBusy``
-        while another run of this loop is running.
+        while another run of this loop is running, and what the ledger raises if it does not take the task.
         """
         return self._made(message, timeout, task, None).go()
 

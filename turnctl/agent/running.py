@@ -311,6 +311,8 @@ class Run:
         said: Any = None
         for one in self.loop.hooks:
             said = self._called(one, name, args, said)
+            if name == "before_tool" and isinstance(said, (Exception, Result)):
+                return said  # refused: a later one cannot allow it
         return said
 
     def remember(self, name: str, *args: Any) -> Any:

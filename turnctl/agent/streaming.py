@@ -12,6 +12,7 @@ grace bounds. The turn of the run is not bound in the consumer's code.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from _thread import LockType
 from collections.abc import Callable
@@ -40,7 +41,7 @@ class _Feed:
     def __init__(self, make: Callable[[Callable[[Event], object]], Run]) -> None:
         self.events: list[Event] = []
         self.wanted = 0  # how many events the consumer has asked for
-        self.told = 0
+        self._count = itertools.count(1)  # several threads of a wave may tell at once
         self.is_left = False
         self.is_over = False
         self.result: RunResult | None = None
@@ -51,8 +52,7 @@ class _Feed:
     def tell(self, event: Event) -> None:
         """Give it to the consumer, and wait until more is wanted, or the run is stopped (M1)."""
         self.events.append(event)
-        self.told += 1
-        at = self.told
+        at = next(self._count)
         release_all(self.waiters)
         token = self.run.turn.token
         if event.kind == "run_ended" or token.retired:
