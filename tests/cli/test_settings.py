@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from commandtree import every
-from launch import ask
+from launch import Ended, ask
 from shelf import IDS
 
 RUNNING = IDS[-1]
@@ -131,6 +131,20 @@ def test_both_ways_to_name_are_refused(desk: Desk, capfd: Capture) -> None:
     assert (2, "turnctl: error: --config and --no-config cannot both be given\n") == (status, err[:62])
 
 
+def test_empty_name_of_a_file_is_told(desk: Desk, capfd: Capture) -> None:
+    """As it comes from a variable of a shell that is not set."""
+    said = "turnctl: error: --config names no file\nturnctl: hint: is a variable in it not set?\n"
+
+    assert Ended(2, "", said) == ask(capfd, "ps", "--config", "")
+
+
+def test_mark_of_the_order_of_bytes_is_no_matter(desk: Desk, capfd: Capture) -> None:
+    """Some editors put one in front of every file."""
+    desk.write("\ufefftime-format = 'epoch'\r\n", desk.user)
+
+    assert "epoch" == form(capfd)
+
+
 def test_relative_xdg_is_ignored(desk: Desk, capfd: Capture, monkeypatch: Patch) -> None:
     """XDG_CONFIG_HOME counts where it is absolute, as its specification says."""
     desk.write("time-format = 'epoch'\n", desk.user)
@@ -177,7 +191,8 @@ def test_keep_is_what_prune_takes(desk: Desk, capfd: Capture, monkeypatch: Patch
         (".pss]\n", 1, "] pss: there is no such command", "did you mean ps?"),
         (".ps]\n\nno_trunc = 3\n", 3, ".ps] no_trunc: there is no such setting", "mean no-trunc?"),
         ("]\nps.nummer = 3\n", 2, ".ps] nummer: there is no such setting", "mean number?"),
-        ("]\nps = 3\n", 2, "] ps: there is no such setting", ""),
+        ("]\nps = 3\n", 2, "] ps is no table", "write it as a table: [tool.turnctl.ps]"),
+        (".ps.x]\n", 1, ".ps] x: there is no such setting", "there are: all, "),
         (".ps]\nno-trunc = 'x'\n", 2, ".ps] no-trunc is 'x', but has to be true or false", "= true"),
         (".ps]\nno-trunc = 1\n", 2, ".ps] no-trunc is 1, but has to be true or false", "= true"),
         ("]\ntime-format = true\n", 2, "] time-format is true, but has to be a text", '= "relative"'),
@@ -210,6 +225,10 @@ def test_what_is_no_table_is_told(desk: Desk, capfd: Capture) -> None:
         ("number = 0", "--number: 0 is not in the range x>=1. (it comes from {}, line 2: [ps] number)\n"),
         ("number = '3'", "{}, line 2: [ps] number is '3', but has to be a whole number\n"),
         ("color = 'blue'", "--color: 'blue' is not one of "),
+        (
+            'state-dir = "\\u0000"',
+            "{}, line 2: [ps] state-dir is '\\x00', but has to be a text without a null character",
+        ),
     ],
 )
 def test_bad_value_is_told_as_of_a_flag(desk: Desk, capfd: Capture, text: str, said: str) -> None:

@@ -56,7 +56,7 @@ def _own(table: Table, path: tuple[str, ...]) -> Mapping[str, Any]:
     for n, word in enumerate(path):
         at = at.get(word, {})
         if not isinstance(at, dict):
-            raise SettingsProblem(f"{table.where(path[:n], word)} is no table", f"write it as a table: [{word}]")
+            raise _no_table(table, path[:n], word)
     return dict(at)
 
 
@@ -68,13 +68,16 @@ def check_root(
     for key, value in table.root.items():
         if isinstance(value, dict) and key in commands:
             continue
+        if key in commands:
+            raise _no_table(table, (), key)
         if isinstance(value, dict) or key not in shared:
-            raise _unknown(table, (), key, [*commands] if isinstance(value, dict) else [*shared])
+            is_command = isinstance(value, dict)
+            raise _unknown(table, (), key, commands if is_command else shared, "command" if is_command else "setting")
         _check_scope(table, (), key, shared[key], None)
     for name, names in below.items():
         for key in _own(table, (name,)):
             if key not in names:
-                raise _unknown(table, (name,), key, names)
+                raise _unknown(table, (name,), key, names, "command")
 
 
 def _check_scope(table: Table, path: tuple[str, ...], key: str, files: Files, param: click.Parameter | None) -> None:
@@ -87,10 +90,16 @@ def _check_scope(table: Table, path: tuple[str, ...], key: str, files: Files, pa
         raise SettingsProblem(text, f"it is for {user_file() or 'the file of the user'}, {ways}")
 
 
-def _unknown(table: Table, path: tuple[str, ...], key: str, known: Collection[str]) -> SettingsProblem:
+def _no_table(table: Table, path: tuple[str, ...], key: str) -> SettingsProblem:
+    name = ".".join((*table.prefix, *path, key))
+    return SettingsProblem(f"{table.where(path, key)} is no table", f"write it as a table: [{name}]")
+
+
+def _unknown(
+    table: Table, path: tuple[str, ...], key: str, known: Collection[str], what: str = "setting"
+) -> SettingsProblem:
     near = get_close_matches(key.replace("_", "-"), known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(known))}" if known else _LISTS
-    what = "command" if isinstance(_own(table, path).get(key), dict) else "setting"
     return SettingsProblem(f"{table.where(path, key)}: there is no such {what}", hint)
 
 
@@ -116,6 +125,8 @@ def _setting(table: Table, path: tuple[str, ...], key: str, param: click.Paramet
             raise wrong("a list of texts")
     elif not isinstance(value, str) and (isinstance(value, bool) or param.type.name not in _NUMBERS):
         raise wrong("a text")
+    if any("\0" in one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)):
+        raise wrong("a text without a null character")
     if isinstance(value, str) and (isinstance(param.type, click.Path) or param.type.name in _PATHS):
         value = os.path.join(os.path.dirname(table.found.path), os.path.expanduser(value))
     return Setting(value, table.found.kind, where)

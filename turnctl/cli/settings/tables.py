@@ -40,7 +40,7 @@ def read(found: Found) -> Table:
     import tomllib
 
     try:
-        data: Any = tomllib.loads((found.data or b"").decode("utf-8"))
+        data: Any = tomllib.loads((found.data or b"").decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise _no_toml(found, "it is not UTF-8") from error
     except tomllib.TOMLDecodeError as error:

@@ -90,6 +90,8 @@ def _given(ctx: click.Context, args: list[str]) -> dict[str, Any]:
 def named_by(given: dict[str, Any]) -> str | None:
     """The file that is to be the only one; "" where there is to be none, None where nobody has said."""
     named, none = given.get("config"), given.get("no_config")
+    if named == "":
+        raise SettingsProblem("--config names no file", "is a variable in it not set?")
     if named and none:
         raise SettingsProblem("--config and --no-config cannot both be given", "give one of them")
     if none:
