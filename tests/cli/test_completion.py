@@ -15,6 +15,7 @@ from lean import NOT_FOR_LOOKING, loaded_by
 from schemas import fits
 
 from turnctl.cli.completing import calling, forclick
+from turnctl.cli.completing.answer import answer
 from turnctl.cli.completing.places import MARK, place_of
 from turnctl.cli.completing.scripts import script_for
 
@@ -178,3 +179,21 @@ def test_it_works_where_settings_are_wrong(tmp_path: Path) -> None:
 
     assert 0 == call("help", "durations", cwd=tmp_path).status
     assert (0, "words\nstatus\n") == call("__complete", "bash", "turnctl stat", "stat", cwd=tmp_path)[:2]
+
+
+def test_the_state_directory_of_the_settings_counts(
+    shelf: Path, home: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Turns are those that the command would see: of the directory that the user's settings name."""
+    monkeypatch.delenv("TURNCTL_STATE_DIR")
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    file = home / ".config" / "turnctl" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(f'state-dir = "{shelf}"\n')
+    file.chmod(0o644)
+    capfd.readouterr()
+    status = answer(["zsh", "turnctl", "status", "t1a"])
+
+    assert (0, "words\nt1aaaaaaaa\t") == (status, capfd.readouterr().out[:17])
+    answer(["zsh", "turnctl", "status", "--config", os.devnull, "t1a"])
+    assert "t1aaaaaaaa" not in capfd.readouterr().out

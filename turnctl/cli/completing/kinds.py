@@ -6,6 +6,7 @@ DIR, FILE. So a command that uses these words is completed without being known h
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -17,6 +18,8 @@ from turnctl.cli.completing.words import Place
 from turnctl.cli.pages.reading import commands_of, context_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from turnctl.ledger.glance import Glance
 
 __all__ = ["MOST", "Found", "found_for"]
@@ -95,12 +98,23 @@ def _one_line(text: str) -> str:
 # -- from the state directory ----------------------------------------------------------------------------------------
 
 
+def _ledger(place: Place) -> Path:
+    """Where it is: as given before the cursor, or by a variable, or as the settings say."""
+    from turnctl.ledger.whereabouts import STATE_DIR, default_path
+
+    given = place.given.get("state_dir")
+    if not given and not os.environ.get(STATE_DIR):
+        from turnctl.cli.settings.taking import state_dir_of
+
+        given = state_dir_of(place.given)
+    return default_path(given)
+
+
 def _turns(place: Place) -> Iterator[tuple[str, str]]:
     from turnctl.ledger.glance import Glances
-    from turnctl.ledger.whereabouts import default_path
 
     start, is_stop = place.start, place.name == "turnctl stop"
-    with Glances(default_path(place.given.get("state_dir"))) as there:
+    with Glances(_ledger(place)) as there:
         if start.startswith("session:") or "session:".startswith(start):
             for one in islice(there.open(), MOST):
                 if one.session and one.lost is None:
@@ -129,9 +143,8 @@ def _turns(place: Place) -> Iterator[tuple[str, str]]:
 
 def _sessions(place: Place) -> Iterator[tuple[str, str]]:
     from turnctl.ledger.glance import Glances
-    from turnctl.ledger.whereabouts import default_path
 
-    with Glances(default_path(place.given.get("state_dir"))) as there:
+    with Glances(_ledger(place)) as there:
         running = (one for one in there.open() if one.lost is None)
         found = there.all() if place.name == "turnctl ps" else running
         names = {one.session: one.title for one in islice(found, 4 * MOST) if one.session}
@@ -141,9 +154,8 @@ def _sessions(place: Place) -> Iterator[tuple[str, str]]:
 def _effects(place: Place) -> Iterator[tuple[str, str]]:
     from turnctl.ledger.effects_glance import effects
     from turnctl.ledger.glance import Glances
-    from turnctl.ledger.whereabouts import default_path
 
-    with Glances(default_path(place.given.get("state_dir"))) as there:
+    with Glances(_ledger(place)) as there:
         found = effects(there, start=place.start) if place.start else effects(there)
         if place.name == "turnctl reconcile":
             found = (one for one in found if one.is_unresolved)

@@ -16,7 +16,7 @@ from turnctl.cli.talk import explain, warn
 if TYPE_CHECKING:
     from turnctl.cli.settings.tables import Setting
 
-__all__ = ["Taken", "named_by", "take", "taken_of", "tell"]
+__all__ = ["Taken", "named_by", "state_dir_of", "take", "taken_of", "tell"]
 
 _META = "turnctl.settings"
 _SWITCHES = ("--config", "--no-config")
@@ -102,6 +102,24 @@ def named_by(given: dict[str, Any]) -> str | None:
     if switch and click.BOOL.convert(switch, None, None):
         return ""
     return os.environ.get("TURNCTL_CONFIG") or None
+
+
+def state_dir_of(given: dict[str, Any]) -> str | None:
+    """The state directory that files of settings name, for who completes words; none where they are wrong."""
+    try:
+        named = named_by(given)
+        files = (
+            () if named == "" else tuple(one for one in look(named) if one.data is not None and one.kind != "project")
+        )
+        for one in files:
+            from turnctl.cli.settings.tables import read
+
+            said = read(one).root.get("state-dir")
+            if isinstance(said, str) and "\0" not in said:
+                return os.path.join(os.path.dirname(one.path), os.path.expanduser(said))
+    except click.UsageError:
+        pass  # the command itself tells of it
+    return None
 
 
 def taken_of(ctx: click.Context) -> Taken:
