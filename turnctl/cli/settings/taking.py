@@ -41,6 +41,73 @@ def take(ctx: click.Context, args: list[str], *, may_fail: bool = False) -> None
         given = _given(ctx, args)
     try:
         named = named_by(given)
+        files = () if named == "" else tuple(look(named))
+    except SettingsProblem as error:
+        _keep(ctx, args, Taken(problem=error), may_fail)
+        return
+    if not files:
+        ctx.meta[_META] = Taken()
+        return
+    from turnctl.cli.group import COMMANDS
+    from turnctl.cli.settings.reading import check_root, of_command
+    from turnctl.cli.settings.tables import read
+
+    try:
+        tables = [read(one) for one in files if one.data is not None]
+        for table in tables:
+            check_root(table, COMMANDS, SHARED, _below(ctx))
+        taken = Taken(files, of_command(tables, path_of(ctx.command), ctx.command.get_params(ctx)))
+    except SettingsProblem as error:
+        taken = Taken(files, problem=error)
+    _keep(ctx, args, taken, may_fail)
+
+
+def _below(ctx: click.Context) -> dict[str, list[str]]:
+    """The commands beside this one, where it is one of a command's."""
+    above = None if ctx.parent is None else ctx.parent.command
+    if not isinstance(above, click.Group) or ctx.parent is None or ctx.parent.parent is None:
+        return {}
+    return {above.name or "": above.list_commands(ctx.parent)}
+
+
+def _keep(ctx: click.Context, args: list[str], taken: Taken, may_fail: bool) -> None:
+    ctx.meta[_META] = taken
+    wanted = ctx.command.get_help_option(ctx)
+    if wanted is not None and wanted.name in _given(ctx, args):
+        return  # the help shows what is so without any file
+    if taken.problem is not None and not may_fail:
+        taken.problem.ctx = ctx
+        raise taken.problem
+    ctx.default_map = {name: one.value for name, one in taken.settings.items()}
+
+
+def _given(ctx: click.Context, args: list[str]) -> dict[str, Any]:
+    """What stands on the command line. Raises ``click.UsageError`` as reading it for good would."""
+    opts, _, _ = ctx.command.make_parser(ctx).parse_args(args=list(args))
+    return dict(opts)
+
+
+def named_by(given: dict[str, Any]) -> str | None:
+    """The file that is to be the only one; "" where there is to be none, None where nobody has said."""
+    named, none = given.get("config"), given.get("no_config")
+    if named == "":
+        raise SettingsProblem("--config names no file", "is a variable in it not set?")
+    if named and none:
+        raise SettingsProblem("--config and --no-config cannot both be given", "give one of them")
+    if none:
+        return ""
+    if named:
+        return str(named)
+    switch = os.environ.get("TURNCTL_NO_CONFIG", "")
+    if switch and click.BOOL.convert(switch, None, None):
+        return ""
+    return os.environ.get("TURNCTL_CONFIG") or None
+
+
+def state_dir_of(given: dict[str, Any]) -> str | None:
+    """The state directory that files of settings name, for who completes words; none where they are wrong."""
+    try:
+        named = named_by(given)
         for one in look(named) if named != "" else ():
             if one.data is None or one.kind == "project":
                 continue
