@@ -19,7 +19,6 @@ gone gives none, and who asks waits for a bounded time.
 from __future__ import annotations
 
 import json
-import linecache
 import os
 import re
 import stat
@@ -34,7 +33,6 @@ from turnctl.clock import wall
 from turnctl.ledger.ears import open_ear, ring
 from turnctl.tokens.sites import DEEPEST, frames_now, raw_stack, resolved
 from turnctl.tokens.sites import is_ours as is_own
-from turnctl.waiting.diagnosis import owned_threads
 
 if TYPE_CHECKING:
     from turnctl.tokens.turn import TurnCore
@@ -206,13 +204,17 @@ def _threads() -> dict[int, dict[str, Any]]:
 
 
 def _place(file: str, line: int, function: str) -> dict[str, Any]:
-    code = linecache.getline(file, line).strip()
+    from linecache import getline
+
+    code = getline(file, line).strip()
     is_ours = is_own(file) or file == threading.__file__
     return {"file": file, "line": line, "function": function, "code": code or None, "is_ours": is_ours}
 
 
 def _told(turn: TurnCore, threads: dict[int, dict[str, Any]]) -> dict[str, Any]:
     """What one turn is told: its own threads first."""
+    from turnctl.waiting.diagnosis import owned_threads  # few are ever asked
+
     roles = owned_threads(turn)
     if turn._is_framed:
         roles.setdefault(turn._beginner, "body of the turn")
