@@ -100,6 +100,18 @@ def test_lost_turn_ends_in_a_gap() -> None:
     assert lost in picture.gaps[0]
 
 
+def test_end_that_is_not_proven_is_open() -> None:
+    """What the turn did is known, and that something of it may go on is said, with what that is."""
+    facts = Sketch().facts(1.0, state="finishing", execution="unproven")
+    assert facts.report is not None
+    facts.report["execution"]["alive"] = ["thread deaf one"]
+    picture = picture_of(facts)
+    (turn,) = lane(picture, "turn").values()
+
+    assert (True, (Span(0.0, 1.0, "going"),)) == (turn.is_open, turn.spans)
+    assert picture.gaps == ("Whether all that it started has ended: thread deaf one may go on.",)
+
+
 def test_turn_without_report_says_so() -> None:
     """What only the ledger was told is no more than that."""
     picture = picture_of(Sketch().facts(1.0, has_report=False))

@@ -79,8 +79,6 @@ def _turn(scene: Scene) -> Item:
     spans = scene.ran(0.0, scene.end)
     if scene.is_lost:
         spans = (*spans, *scene.gap(scene.end))
-    elif turn["execution"]["state"] == "unproven":
-        spans = (*spans[:-1], spans[-1]._replace(kind="unknown"))
     marks = []
     seen = next((e for e in scene.own if e["kind"] == "worker.acknowledged"), None)
     if seen is not None and scene.stop is not None:
@@ -98,7 +96,7 @@ def _turn(scene: Scene) -> Item:
         spans,
         tuple(marks),
         scene.end if scene.facts.ended_at is not None else None,
-        not scene.is_over or scene.is_lost,
+        not scene.is_over or scene.is_lost or turn["execution"]["state"] == "unproven",
         (f"turn {scene.turn_id}", state, began),
         scene.turn_id,
     )
@@ -113,6 +111,10 @@ def _gaps(scene: Scene, lanes: tuple[Lane, ...], *, has_grace: bool) -> Iterator
         )
     elif not scene.is_over:
         yield f"What comes after {moment(facts.seen_at)}: it goes on."
+    elif facts.turn["execution"]["state"] == "unproven":
+        alive = [] if facts.report is None else facts.report["execution"]["alive"]
+        named = f": {', '.join(alive)} may go on" if alive else ""
+        yield visible(f"Whether all that it started has ended{named}.")
     elif facts.report is None:
         yield "Its own report: it has left none, so only what the ledger was told is here."
     if scene.stop is not None and not has_grace:
