@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import click
 import pytest
 from shelf import opened
 
@@ -12,6 +13,7 @@ from turnctl.cli.completing.answer import answer, found_at
 from turnctl.cli.completing.kinds import MOST
 from turnctl.cli.completing.lines import quoted, split
 from turnctl.cli.group import COMMANDS
+from turnctl.cli.pages.tree import commands
 from turnctl.cli.topics import TOPICS
 from turnctl.records.states import STATES
 
@@ -181,6 +183,15 @@ def test_no_ledger_is_no_error_to_see(tmp_path: Path, monkeypatch: pytest.Monkey
 
     assert "" == told(capfd, "zsh", "turnctl", "show", "")[1]
     assert [] == os.listdir(tmp_path)
+
+
+def test_every_place_has_an_answer(shelf: Path) -> None:
+    """Of every command, new ones as well: after each option that takes something, and for each operand."""
+    for name, command in commands():
+        for param in command.params:
+            opened_by = [param.opts[-1]] if isinstance(param, click.Option) else []
+            found = found_at([*name.split(), *opened_by], "")
+            assert found.kind.split()[0] in ("words", "files", "folders", "command"), (name, param.name)
 
 
 def test_nothing_is_written(shelf: Path) -> None:

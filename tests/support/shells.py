@@ -63,12 +63,6 @@ class Shell:
         self._screen.send("\r")
         return re.findall(r"<([^<>]*)>", self._see(r"\n<[^\n]*>\n"))
 
-    def listed(self, typed: str, seen: str) -> None:
-        """Write that and the key for completion, twice; wait until ``seen`` is shown; take the line back."""
-        self._screen.send(typed + "\t\t")
-        self._see(re.escape(seen))
-        self._screen.send("\x03")
-
     def run(self, line: str) -> None:
         """Run a line, and wait until it is through."""
         two = "(math 1 + 1)" if "fish" in str(self._screen.command) else "$((1 + 1))"
