@@ -209,11 +209,11 @@ def test_ledger_that_is_held_is_told(
     path = shelf / "ledger.sqlite3"
     with holding(path, "BEGIN IMMEDIATE") as pid:
         found = ask(capfd, *argv(command))
-        statuses = {ask(capfd, *argv(name)).status for name in (*LOOKING, "ledger verify", "reconcile")}
+        statuses = {name: ask(capfd, *argv(name)).status for name in (*LOOKING, "ledger verify", "reconcile")}
     message = f"{path} was not free within 0.1s: process {pid} (python) holds it"
 
     assert Ended(5, "", said(message, f"continue it (kill -CONT {pid}) or end it, then try again")) == found
-    assert {0} == statuses
+    assert dict.fromkeys(statuses, 0) == statuses
 
 
 def test_ledger_that_is_locked_whole_is_told(shelf: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,7 +166,7 @@ def test_several_are_ended_from_here_together(shelf: Path, capfd: Capture, monke
     met = threading.Barrier(2, timeout=BOUND)
     with monkeypatch.context() as patched:
         patched.setattr(stopping.Stopping, "_end_from_here", lambda *_, **__: met.wait())
-        both = ask(capfd, "stop", "--wait", "100ms", LOST, "t5aaaaaaaa")
+        both = ask(capfd, "stop", "--wait", "10s", LOST, "t5aaaaaaaa")
     with monkeypatch.context() as patched:
         patched.setattr(stopping.Stopping, "_end_from_here", lambda *_, **__: 1 / 0)
         wrong = ask(capfd, "stop", "--wait", "5s", "t5b")
