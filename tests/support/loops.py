@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
-from turnctl.agent import AgentLoop, Call, Message, Result, RunResult
+from turnctl.agent import AgentLoop, Call, Message, Result, RunResult, to_anthropic, to_openai, validate_history
+from turnctl.agent.history import closed
 
 __all__ = ["Gate", "Played", "Stopped", "Writing", "calls", "feed_is_strict", "is_strict", "statuses", "stop_inside"]
 
@@ -104,7 +105,7 @@ def statuses(loop: AgentLoop) -> dict[str, str]:
 
 
 def feed_is_strict(loop: AgentLoop) -> None:
-    """Raise ``AssertionError`` unless each call of the feed has one result, in order, right behind it."""
+    """Raise unless each call of the feed has one result, in order, right behind it, and both wires would take it."""
     is_strict(loop.history.feed)
 
 
@@ -120,3 +121,6 @@ def is_strict(feed: Sequence[Message]) -> None:
             assert feed[n - 1].calls
         assert message.parts
     assert not any(isinstance(part, Result) for message in feed for part in message.parts if message.role != "tool")
+    assert list(feed) == closed(feed)  # so what follows owes nothing to a repair on the way out
+    validate_history(to_openai(feed), shape="openai")
+    validate_history(to_anthropic(feed)[1], shape="anthropic")
