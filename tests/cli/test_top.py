@@ -39,18 +39,19 @@ def tree(shelf: Path) -> Iterator[int]:
         row = OwnedActivity("i-6", "command", "process", "bash", 1, begun_at=1.0, process=holder)
         more.deal(dealings.own, row, 1)
         other = evolve(holder, started=holder.started + 1)
-        more.deal(dealings.own, evolve(row, ref="other", process=other), 1)
+        more.deal(dealings.own, evolve(row, inc="i-5", process=other), 1)
     yield shell.pid
     shell.communicate(b"\n")
 
 
 def test_processes_stand_below_their_turn(shelf: Path, tree: int, capfd: Capture) -> None:
-    """The command and what it started, each once; who has the number of another command now is not shown."""
-    document = fits(json.loads(ask(capfd, "top", "--json", "-s", "build").out))
-    (turn,) = document["turns"]
+    """The command and what it started, each once; who has the number of another turn's command now is not its own."""
+    document = fits(json.loads(ask(capfd, "top", "--json", "--sort", "procs").out))
+    turn, other = document["turns"]
 
     assert RUNNING == turn["turn"]["turn_id"]
     assert [(0, "bash"), (1, "sleep")] == [(one["depth"], one["name"]) for one in turn["processes"]]
+    assert (LOST, []) == (other["turn"]["turn_id"], other["processes"])
     assert (tree, "sleep 7.25") == (turn["processes"][0]["pid"], turn["processes"][1]["command"])
 
 
