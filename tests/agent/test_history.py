@@ -262,9 +262,9 @@ def test_history_survives_being_stored() -> None:
 
 
 def test_any_history_comes_out_coherent() -> None:
-    """2,000 random runs: no call is open, no result an orphan, nothing is lost, and a second pass changes nothing."""
+    """1,000 random runs: no call is open, no result an orphan, nothing is lost, and a second pass changes nothing."""
     chance = random.Random(8)
-    for _ in range(2000):
+    for _ in range(1000):
         run = [_random_message(chance) for _ in range(chance.randrange(9))]
         kept = salvage(run, mark=STOP, open_as=chance.choice(["not_started", "cancelled_unknown", "unknown"]))
         fed = feed_of(kept)
