@@ -114,6 +114,13 @@ CASES: dict[str, tuple[list[Any], list[Any]]] = {
             told("a", UNKNOWN),
         ],
     ),
+    "thinking of another provider": (
+        [{**call("a"), "content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": "so"}]}],
+        [
+            {**call("a"), "content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": "so"}]},
+            told("a", UNKNOWN),
+        ],
+    ),
     "function_call": (
         [
             {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},

@@ -29,6 +29,8 @@ SHAPES: tuple[Shape, ...] = get_args(Shape)
 _OPENAI_ROLES = ("tool", "function", "developer")
 _OPENAI_PARTS = ("image_url", "input_audio", "file", "refusal")
 _RESPONSES_PARTS = ("input_text", "output_text", "input_image", "input_file", "summary_text", "reasoning_text")
+#: what no other shape has; thinking and documents are found among the parts of other providers as well
+_CALLING = ("a block 'tool_use'", "a block 'tool_result'")
 #: what people put among messages and what they mean by it
 _NOT_MESSAGES = {
     "ChatCompletion": ".choices[0].message",
@@ -101,9 +103,12 @@ def shape_among(items: Iterable[Item], given: Shape | None = None) -> Shape | No
             raise BadHistory(f"unknown shape {given!r}; use {', '.join(SHAPES)}")
         return given
     found: dict[Shape, str] = {}
+    hints: dict[Shape, str] = {}
     for n, item in enumerate(items):
         for shape, why in _told_by(item, f"messages[{n}]"):
-            found.setdefault(shape, f"messages[{n}] has {why}")
+            is_hint = shape == "anthropic" and why not in _CALLING
+            (hints if is_hint else found).setdefault(shape, f"messages[{n}] has {why}")
+    found = found or hints
     if len(found) > 1:
         told = "; ".join(f"{shape}: {why}" for shape, why in found.items())
         raise BadHistory(f"this history mixes the shapes of more than one provider ({told})")
