@@ -139,9 +139,11 @@ def test_no_more_than_so_many_are_shown(shelf: Path) -> None:
     """However many are on record."""
     with opened(shelf) as more:
         for n in range(MOST + 5):
-            more.turn(f"t5{n:08d}", task=f"many-{n}")
+            more.turn(f"t5{n:08d}", task=f"many-{n}", session=f"one-{n % 2}")
 
-    assert MOST == len(fits("turnctl show t5"))
+        assert MOST == len(fits("turnctl show t5"))
+        assert MOST == len([word for word in fits("turnctl show ") if word.startswith("t")])
+        assert ["session:build", "session:one-0", "session:one-1"] == sorted(fits("turnctl show session:"))
 
 
 def test_what_cannot_be_shown_is_left_out(shelf: Path, capfd: Capture) -> None:

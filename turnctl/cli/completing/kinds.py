@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
 
@@ -20,9 +20,11 @@ from turnctl.cli.pages.reading import commands_of, context_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from turnctl.ledger.glance import Glance
+    from turnctl.ledger.glance import Glance, Glances
 
 __all__ = ["MOST", "Found", "found_for"]
+
+T = TypeVar("T")
 
 #: so many are shown of what is on record; who needs another writes more of it
 MOST = 50
@@ -116,9 +118,8 @@ def _turns(place: Place) -> Iterator[tuple[str, str]]:
     start, is_stop = place.start, place.name == "turnctl stop"
     with Glances(_ledger(place)) as there:
         if start.startswith("session:") or "session:".startswith(start):
-            for one in islice(there.open(), MOST):
-                if one.session and one.lost is None:
-                    yield f"session:{one.session}", one.title
+            running = {f"session:{one.session}": one.title for one in there.open() if one.session and one.lost is None}
+            yield from islice(((name, title) for name, title in running.items() if name.startswith(start)), MOST)
         if start.startswith("session:"):
             return
         if start.startswith("@") or not start:
@@ -128,26 +129,32 @@ def _turns(place: Place) -> Iterator[tuple[str, str]]:
                     yield f"@{n if n > 1 else ''}", f"{newest.turn_id}  {newest.state}  {newest.title}"
             if start:
                 return
-        found: Iterator[Glance]
-        if is_stop:
-            found = (one for one in there.open() if one.turn_id.startswith(start) and one.lost is None)
-        elif start:
-            found = iter(there.named(start, MOST))
-        else:
-            found = there.all()
-        for one in islice(found, MOST):
+        for one in _some(_beginning(there, start, is_stop=is_stop)):
             yield one.turn_id, f"{one.state}  {one.title}"
     if place.name == "turnctl effects":
         yield "show", "one effect, with its receipts and its history"
+
+
+def _beginning(there: Glances, start: str, *, is_stop: bool) -> Iterator[Glance]:
+    """The turns whose id begins so, the newest first; for a stop those that run."""
+    if is_stop:
+        return (one for one in there.open() if one.turn_id.startswith(start) and one.lost is None)
+    return iter(there.named(start, MOST)) if start else there.all()
+
+
+def _some(found: Iterator[T]) -> list[T]:
+    """At most so many of them; the rest is let go of at once, while the ledger is still open."""
+    return list(islice(found, MOST))
 
 
 def _sessions(place: Place) -> Iterator[tuple[str, str]]:
     from turnctl.ledger.glance import Glances
 
     with Glances(_ledger(place)) as there:
-        running = (one for one in there.open() if one.lost is None)
-        found = there.all() if place.name == "turnctl ps" else running
-        names = {one.session: one.title for one in islice(found, 4 * MOST) if one.session}
+        if place.name == "turnctl ps":
+            names = {one.session: one.title for one in _some(there.all()) if one.session}
+        else:
+            names = {one.session: one.title for one in there.open() if one.session and one.lost is None}
     yield from names.items()
 
 
@@ -155,12 +162,12 @@ def _effects(place: Place) -> Iterator[tuple[str, str]]:
     from turnctl.ledger.effects_glance import effects
     from turnctl.ledger.glance import Glances
 
+    is_open = place.name == "turnctl reconcile"
+    begins = {"start": place.start} if place.start else {}
     with Glances(_ledger(place)) as there:
-        found = effects(there, start=place.start) if place.start else effects(there)
-        if place.name == "turnctl reconcile":
-            found = (one for one in found if one.is_unresolved)
-        for one in islice(found, MOST):
-            yield one.effect_id, f"{one.disposition}  {one.kind} {one.key}"
+        found = _some(one for one in effects(there, **begins) if one.is_unresolved or not is_open)
+    for one in found:
+        yield one.effect_id, f"{one.disposition}  {one.kind} {one.key}"
 
 
 def _turns_or_effects(place: Place) -> Iterator[tuple[str, str]]:
