@@ -75,7 +75,8 @@ def leave(status: int) -> None:
     """
     import threading
 
-    if threading.active_count() > 1:
+    # what is to be done when threads end is done by the interpreter alone
+    if threading.active_count() > 1 or getattr(threading, "_threading_atexits", None):
         return
     import atexit
 
