@@ -104,6 +104,18 @@ def test_what_is_yes(answer: Any) -> None:
     assert (1, ["approved"]) == (len(sent.done), _kinds(loop))
 
 
+@pytest.mark.parametrize(("line", "kind"), [("y", "approved"), ("", "unanswered"), ("n", "denied")])
+def test_the_terminal_can_be_asked(line: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``ask="terminal"`` reads a line, with the call in its prompt; an empty one is no answer."""
+    prompts: list[str] = []
+    monkeypatch.setattr("turnctl.waiting.asks.read_line", lambda token, prompt, seconds: prompts.append(prompt) or line)
+    loop = _loop(Sent(), ask="terminal")
+    loop.run("please")
+
+    assert [kind] == _kinds(loop)
+    assert ['allow send {"to": "ann"}? [y/N] '] == prompts
+
+
 def test_without_anybody_it_is_denied() -> None:
     """A loop with nobody to ask denies, and the text says so."""
     sent = Sent()

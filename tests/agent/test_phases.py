@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from loops import Gate, Played, Writing, calls, feed_is_strict, statuses, stop_inside
 
-from turnctl.agent import AgentLoop, Breaker, Call, CallDelta, Event, Message, Reply, Result, Retry
+from turnctl.agent import AgentLoop, Breaker, Call, CallDelta, Event, Message, Reply, Result, Retry, Usage
 from turnctl.testing import call_at
 
 #: ten times what is promised, and a floor: the machine of a test is shared
@@ -345,8 +345,14 @@ def test_budgets_are_stops_with_their_own_cause() -> None:
         steps = AgentLoop(Played(*[calls("quiet")] * 3), {"quiet": _quiet}, max_steps=2).run("please")
         step = AgentLoop(Played(gate.pass_through), step_timeout="20ms").run("please")
         run = AgentLoop(Played(gate.pass_through), timeout="20ms").run("please")
+    usage = Usage(90, 20, cost=0.5)
+    dear = [Reply(calls("quiet"), "calls", usage)] * 3
+    tokens = AgentLoop(Played(*dear), {"quiet": _quiet}, max_tokens=200).run("please")
+    cost = AgentLoop(Played(*dear), {"quiet": _quiet}, max_cost=0.5).run("please")
 
     assert ["budget", "deadline", "deadline"] == [one.cause for one in (steps, step, run)]
+    assert [("budget", 2), ("budget", 1)] == [(one.cause, len(one.record.steps)) for one in (tokens, cost)]
+    assert ["it used 220 tokens of 200", "it cost 0.5 of 0.5"] == [one.record.reason for one in (tokens, cost)]
     assert "2 steps" in (steps.record.reason or "")
     assert "step 1" in (step.record.reason or "")
     assert ["cancelled"] * 3 == [one.stop_reason for one in (steps, step, run)]
@@ -383,8 +389,6 @@ def test_an_empty_reply_ends_the_run() -> None:
 
 def test_a_reply_with_usage_is_counted() -> None:
     """The usage of replies adds up in the record."""
-    from turnctl.agent import Usage
-
     replies = [Reply(calls("quiet"), "calls", Usage(10, 2)), Reply(Message.assistant("done"), "end", Usage(20, 3))]
     result = AgentLoop(Played(*replies), {"quiet": _quiet}).run("please")
 

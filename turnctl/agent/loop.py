@@ -18,13 +18,13 @@ from turnctl.records.messages import Message
 from turnctl.records.runs import Event, RunRecord
 from turnctl.tokens.callables import check_plain
 from turnctl.tokens.ids import check_name, new_turn_id
+from turnctl.waiting.asks import Source
 
 if TYPE_CHECKING:
     from turnctl.agent.result import RunResult
     from turnctl.ledger.face import Ledger
     from turnctl.ledger.task import LedgerTask
     from turnctl.records.stops import StopAnswer
-    from turnctl.waiting.asks import Source
 
 __all__ = ["AgentLoop"]
 
@@ -42,8 +42,8 @@ class AgentLoop:
     ``ask_timeout``, and without it such a call is denied; ``memory`` is asked before a request (``recall``), told of
     results (``store``), of failures (``reflect``) and of the end (``consolidate``); ``hooks`` are called in the run
     and may hold it up, ``observers`` hear of it on threads of their own. ``retry`` and ``breaker`` say what is done
-    when the model fails. A run is stopped when it takes more than ``max_steps`` or ``timeout``, or a step more than
-    ``step_timeout``.
+    when the model fails. A run is stopped when it takes more than ``max_steps``, ``max_tokens``, ``max_cost`` or
+    ``timeout``, or a step more than ``step_timeout``.
 
     A stop gives a plain function ``patience`` to come back, a tool that acts and its commands ``grace``. With
     ``ledger`` each run is a task of ``tenant``, and effects of tools pass its gate.
@@ -71,6 +71,8 @@ class AgentLoop:
         streaming: bool = True,
         parallel: int = 1,
         max_steps: int = 50,
+        max_tokens: int | None = None,
+        max_cost: float | None = None,
         step_timeout: float | str | None = None,
         timeout: float | str | None = None,
         grace: float | str = "5s",
@@ -80,9 +82,15 @@ class AgentLoop:
             raise BadArgument(f"a model is a function of messages and tools, or has complete(), not {model!r}")
         if not hasattr(model, "complete"):
             check_plain("AgentLoop()", model)
+        if not (ask is None or ask == "terminal" or callable(ask) or isinstance(ask, Source)):
+            raise BadArgument(f"ask is a function, a Desk, 'terminal' or None, not {ask!r}")
         for what, number in (("max_steps", max_steps), ("parallel", parallel)):
             if type(number) is not int or number < 1:
                 raise BadArgument(f"{what} is a whole number of 1 or more, not {number!r}")
+        if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
+            raise BadArgument(f"max_tokens is a whole number of 1 or more, or None, not {max_tokens!r}")
+        if max_cost is not None and (isinstance(max_cost, bool) or not max_cost > 0):
+            raise BadArgument(f"max_cost is a number above 0, or None, not {max_cost!r}")
         for what, name in (("session_id", session_id), ("tenant", tenant)):
             if name is not None and not check_name(name):
                 raise BadArgument(f"{what} must be a non-empty str or None, not {name!r}")
@@ -102,6 +110,8 @@ class AgentLoop:
         self.is_streaming = streaming and hasattr(model, "stream")
         self.parallel = parallel
         self.max_steps = max_steps
+        self.max_tokens = max_tokens
+        self.max_cost = max_cost
         self.step_timeout_s = parse_duration(step_timeout, what="step_timeout", none=True)
         self.timeout_s = parse_duration(timeout, what="timeout", none=True)
         self.grace_s = parse_duration(grace, what="grace", zero=True) or 0.0
@@ -137,6 +147,8 @@ class AgentLoop:
             "streaming": self.is_streaming,
             "parallel": self.parallel,
             "max_steps": self.max_steps,
+            "max_tokens": self.max_tokens,
+            "max_cost": self.max_cost,
             "step_timeout_s": self.step_timeout_s,
             "timeout_s": self.timeout_s,
             "grace_s": self.grace_s,

@@ -132,12 +132,23 @@ class Run:
             self.raced(probe)
         self.hook("on_run_start", self.run_id)
         while not turn.token.stopping:  # a soft stop lets the step in hand finish
-            if self.state.step >= loop.max_steps:
-                turn.cancel(f"it took {loop.max_steps} steps, which is the limit", cause="budget")
+            if (spent := self._spent()) is not None:
+                turn.cancel(spent, cause="budget")
                 turn.check()
             if self._step():
                 self._consolidate()
                 return
+
+    def _spent(self) -> str | None:
+        """Which budget is used up, if one is; asked between steps, so that no step is cut for it."""
+        loop, state = self.loop, self.state
+        if state.step >= loop.max_steps:
+            return f"it took {loop.max_steps} steps, which is the limit"
+        if loop.max_tokens is not None and state.usage.total_tokens >= loop.max_tokens:
+            return f"it used {state.usage.total_tokens} tokens of {loop.max_tokens}"
+        if loop.max_cost is not None and (state.usage.cost or 0.0) >= loop.max_cost:
+            return f"it cost {state.usage.cost:g} of {loop.max_cost:g}"
+        return None
 
     def _step(self) -> bool:
         """One step; whether it was the last one."""
