@@ -10,6 +10,7 @@ from commandtree import every
 from launch import Ended, ask, call
 from shelf import IDS
 
+from turnctl.cli.colour import Colour, is_coloured
 from turnctl.cli.common import GROUPS, common_options, group_of, key_of, path_of, variables_of
 from turnctl.cli.group import COMMANDS
 
@@ -194,3 +195,31 @@ def test_bad_variable_of_the_log_is_told(
 
     assert (2, "") == (status, out)
     assert f"turnctl: error: {said}\n" in err
+
+
+@pytest.mark.parametrize(
+    ("env", "choice", "coloured"),
+    [
+        ({}, "auto", False),
+        ({}, "always", True),
+        ({"FORCE_COLOR": "1"}, "auto", True),
+        ({"CLICOLOR_FORCE": "1"}, "auto", True),
+        ({"FORCE_COLOR": "1", "TERM": "dumb"}, "auto", True),
+        ({"FORCE_COLOR": ""}, "auto", False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, "auto", False),
+        ({"NO_COLOR": "", "FORCE_COLOR": "1"}, "auto", True),
+        ({"NO_COLOR": "1"}, "always", True),
+        ({"FORCE_COLOR": "1"}, "never", False),
+    ],
+)
+def test_which_says_whether_to_colour(
+    monkeypatch: pytest.MonkeyPatch, env: dict[str, str], choice: Colour, coloured: bool
+) -> None:
+    """What was chosen, else NO_COLOR, else FORCE_COLOR or CLICOLOR_FORCE, else the terminal; there is none here."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("turnctl.cli.colour.is_terminal", lambda: False)
+
+    assert coloured == is_coloured(choice)

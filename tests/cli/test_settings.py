@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -457,3 +458,31 @@ def test_used_settings_are_said(desk: Desk, capfd: Capture) -> None:
     assert f"turnctl: settings: {file}\n" in err
     assert f"turnctl: settings: time-format comes from {file}, line 2: [tool.turnctl] time-format\n" in err
     assert "comes from" not in ask(capfd, "ps", "-v", "--time-format", "iso").err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else, and act as that one")
+@pytest.mark.parametrize(("owner", "status"), [(12345, 2), (0, 0)])
+def test_file_that_cannot_be_read(desk: Desk, capfd: Capture, monkeypatch: Patch, owner: int, status: int) -> None:
+    """One's own is an error with what to do; a project's that is another's and not for us is passed over."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # that of the test can be entered by its owner alone
+        os.chmod(folder, 0o755)
+        file = desk.write("", Path(folder) / "turnctl.toml")
+        os.chown(file, owner, owner)
+        file.chmod(0)
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("TURNCTL_STATE_DIR", folder)
+        ask(capfd, "ps", "--config", "gone")  # who is not root cannot load what that needs
+        ask(capfd, "--no-config", "ps")
+        os.seteuid(12345)
+        try:
+            ended = ask(capfd, "ps")
+        finally:
+            os.seteuid(0)
+        monkeypatch.undo()
+
+    if status:
+        assert 2 == ended.status
+        assert f"turnctl: error: {file} cannot be read: Permission denied\n" in ended.err
+        assert "turnctl: hint: let this user read it, or leave files of settings out with --no-config\n" in ended.err
+    else:
+        assert "turnctl.toml" not in ended.err
