@@ -27,11 +27,14 @@ def spaced(shelf: Path) -> Path:
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
 def test_a_shell_completes_on_a_terminal(spaced: Path, tmp_path: Path, name: str) -> None:
     """What a person gets is one word with what they meant, in quotes or not; what turnctl runs is completed as well."""
+    (tmp_path / "my dir").mkdir()
     with shell(name, tmp_path, spaced) as found:
+        folder = found.words(f"turnctl run -C {tmp_path}/my", "\\ dir")
         written = found.words("turnctl status session:my", "build:\\ a")
         within = found.words("turnctl stop --session 'my", "build: a'")
         inner = found.words("turnctl run -s x -- cat /etc/hostn", "/etc/hostname")
 
+    assert ["run", "-C", f"{tmp_path}/my dir"] == [word.rstrip("/") for word in folder]
     assert ["status", f"session:{SPACED}"] == written
     assert ["stop", "--session", SPACED] == within
     assert ["run", "-s", "x", "--", "cat", "/etc/hostname"] == inner

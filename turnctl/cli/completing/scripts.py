@@ -29,14 +29,8 @@ _turnctl() {
         done
         compopt -o nosort 2>/dev/null
         ;;
-    files)
-        COMPREPLY=($(compgen -f -- "$current"))
-        compopt -o filenames 2>/dev/null
-        ;;
-    folders)
-        COMPREPLY=($(compgen -d -- "$current"))
-        compopt -o filenames 2>/dev/null
-        ;;
+    files) compopt -o default 2>/dev/null || COMPREPLY=($(compgen -f -- "$current")) ;;
+    folders) compopt -o dirnames 2>/dev/null || COMPREPLY=($(compgen -d -- "$current")) ;;
     command*)
         _turnctl_inner "${kind#command }" "$current"
         ;;
