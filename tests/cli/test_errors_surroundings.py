@@ -153,7 +153,7 @@ for call in calls:
     ended = waited(*call)
     print(json.dumps([ended.status, ended.out, ended.err]), flush=True)
 """
-LOOKING = ["effects", "ps", "show", "status"]
+LOOKING = ["ps", "status"]
 
 
 @pytest.mark.parametrize("flags", [["-O", "-W", "error"], ["-W", "error"]], ids=" ".join)

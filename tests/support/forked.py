@@ -14,6 +14,7 @@ import sqlite3
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,12 +80,18 @@ def forked(
 ) -> Forked:
     """Start it. ``stdout`` is a descriptor, or "closed"; ``before`` runs in it first; None in ``env`` takes away."""
     out, err = os.pipe(), os.pipe()
-    pid = os.fork()
+    pid = _fork()
     if pid == 0:
         _be(args, stdin, out[1] if stdout is None else stdout, err[1], before, env or {})
     os.close(out[1])
     os.close(err[1])
     return Forked(pid, (out[0], err[0]))
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():  # from 3.12 on of threads, of which the watchdog of the tests is one
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
 
 
 def waited(*args: str, **options: Any) -> Ended:
@@ -97,7 +104,7 @@ def holding(path: Path, *statements: str) -> Iterator[int]:
     """Another process has the database open, and has run ``statements``; its number."""
     ready, told = os.pipe()
     wait, done = os.pipe()
-    pid = os.fork()
+    pid = _fork()
     if pid == 0:
         os.close(done)
         try:
