@@ -79,10 +79,9 @@ def test_an_observer_that_is_behind_loses_pieces_alone(monkeypatch: pytest.Monke
         if event.kind == "run_started":
             assert begun.wait(10)
 
-    def let_go() -> None:
-        begun.set()
-
-    result = AgentLoop(Writing(["x"] * 50 + [let_go]), observers=slow).run("please")
+    # it is held until the whole reply has been told
+    host = type("Host", (), {"after_step": lambda self, number: begun.set()})()
+    result = AgentLoop(Writing(["x"] * 50), observers=slow, hooks=host).run("please")
 
     assert heard.count("delta") < 50
     assert ["run_started", "step_started"] == heard[:2]
