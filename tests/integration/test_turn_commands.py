@@ -350,3 +350,15 @@ def test_output_held_by_somebody_unknown_is_not_an_end(
 
     assert execution == report.execution
     assert ("somebody still held the output open" in str(report)) == (execution == "unproven")
+
+
+def test_call_comes_back_from_a_command_that_is_killed(gate: Gate) -> None:
+    """A function whose command hears no SIGTERM has its grace's end with the command, and is not left behind for it."""
+    with turnctl.turn(grace="300ms") as turn:
+        stopper = Background(lambda: (gate.wait(), turn.stop()))
+        turn.call(lambda: turnctl.run(f"trap '' TERM; echo > {gate}; sleep 60", shell=True))
+    stopper.result()
+
+    assert turn.cancelled
+    assert [("call", "cancelled")] == [(a.kind, a.state) for a in turn.report.activities if a.kind == "call"]
+    assert ["SIGTERM", "SIGKILL"] == list(dict.fromkeys(s.signal for s in turn.report.processes[0].signals))

@@ -10,9 +10,10 @@ Invariants
       in them may go through them again.
   L4  What comes back later is evidence. It is never returned.
 
-May block: ``call``, until the function is back; after a stop at most the grace, a second with ``interrupt``, and the
-same for a call inside. ``abort`` runs on a thread of its own; a function that is back waits for it for 50 ms. One that
-takes longer becomes an activity of the turn, whose end gives it the grace, and then names it.
+May block: ``call``, until the function is back; after a stop at most the grace, a second with ``interrupt``, the
+same for a call inside, and a second for a command inside, which is killed when the grace is over. ``abort`` runs on a
+thread of its own; a function that is back waits for it for 50 ms. One that takes longer becomes an activity of the
+turn, whose end gives it the grace, and then names it.
 Not promised: that a function which was left behind has had no effect.
 """
 
@@ -55,6 +56,8 @@ _PREFERS = ("cancel", "result")
 _THROWS = (0.1, 0.3, 0.6)  # seconds that the function has to come back after each throw
 _FIRST_STEP_S, _LONGEST_STEP_S = 0.001, 0.002  # between two looks for a moment to throw
 _UNWIND_S = 0.1  # what a call around has, beyond the grace, to come back when a call inside has given up
+_COMMANDS = ("process", "scope")
+_KILLED_S = 1.0  # what a call has, beyond the grace, to come back from a command whose grace has ended with its own
 _inside: ContextVar[_Call | None] = ContextVar("turnctl_call", default=None)
 
 
@@ -302,10 +305,17 @@ class _Call(Worker):
 
     def _wait_for_inner(self) -> None:
         """Let a call on the thread of this one come through its own steps, which are bounded as these are."""
-        if self._ended or not self.ending_inside:
-            return
-        park(lambda: self._ended or not self.ending_inside, sum(_THROWS) + _UNWIND_S, self.waiters)
-        park(lambda: self._ended, _UNWIND_S, self.waiters)
+        if not self._ended and self.ending_inside:
+            park(lambda: self._ended or not self.ending_inside, sum(_THROWS) + _UNWIND_S, self.waiters)
+            park(lambda: self._ended, _UNWIND_S, self.waiters)
+        if not self._ended and self._has_commands():
+            park(lambda: self._ended, _KILLED_S, self.waiters)
+
+    def _has_commands(self) -> bool:
+        """Whether a command is open that was begun after this call, perhaps by it: only now is it being killed."""
+        begun = self._of.activities.all()
+        since = begun.index(self.activity) + 1 if self.activity in begun else 0
+        return any(one.is_open and one.kind in _COMMANDS for one in begun[since:])
 
     def _interrupt(self) -> None:
         injection = self.injection
