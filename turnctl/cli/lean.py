@@ -1,13 +1,14 @@
 """Loading click without what nothing here uses of it: more than a third of the time until a command begins.
 
 click imports ``inspect``, with the parser of Python behind it, to take the indentation out of help texts; and ``uuid``,
-which until Python 3.12 has ``platform`` find out by regular expressions what system this is.
+which until Python 3.13 has ``platform`` find out by regular expressions what system this is.
 
 - ``inspect`` is put off: in its place stands a module that loads it when anything of it is asked for, and gives that.
   What it answers itself, for a text of one line, is what ``inspect.cleandoc`` would.
 - ``platform`` is stood in for while ``uuid`` is loaded, by the one word that it asks for.
 
-Where any of them is loaded already, nothing is done. Thread-safe; a library that is imported later sees no difference.
+Where any of them is loaded already, nothing is done; from Python 3.12 on ``typing`` asks for ``inspect`` itself.
+Thread-safe; a library that is imported later sees no difference.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def load_click() -> None:
     gc.disable()
     if "inspect" not in sys.modules:
         sys.modules["inspect"] = _Later()
-    if sys.version_info < (3, 12) and not {"platform", "uuid"} & set(sys.modules):
+    if sys.version_info < (3, 13) and not {"platform", "uuid"} & set(sys.modules):
         stand_in = ModuleType("platform")
         stand_in.system = lambda: os.uname().sysname  # type: ignore[attr-defined]
         sys.modules["platform"] = stand_in
