@@ -56,6 +56,13 @@ def test_purged_one_is_told_to_be_stale(shelf: Path, capfd: Capture, tmp_path: P
     assert "was purged" in found.err
 
 
+def test_written_bundle_is_told_in_one_line(shelf: Path, capfd: Capture, tmp_path: Path) -> None:
+    """With how many logs are in it, of which one is one."""
+    made = ask(capfd, "bundle", COMPLETED, "-o", str(tmp_path / "b"))
+
+    assert made.out.startswith(f"{tmp_path / 'b'}: i-1, 1 log, ")
+
+
 def test_bundle_replaces_nothing(shelf: Path, capfd: Capture, tmp_path: Path) -> None:
     """A file that is there stays; a folder that is not there is told."""
     (tmp_path / "b").write_text("mine")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -223,3 +224,34 @@ def test_which_says_whether_to_colour(
     monkeypatch.setattr("turnctl.cli.colour.is_terminal", lambda: False)
 
     assert coloured == is_coloured(choice)
+
+
+def test_common_options_are_in_one_order() -> None:
+    """In the help of every command they come one after the other as in that of turnctl."""
+    wanted = [one.name for one in common_options([])]
+    found = {path_of(one): [param.name for param in one.params if group_of(param) == "common"] for one in every()}
+
+    assert {} == {path: names for path, names in found.items() if [name for name in names if name in wanted] != wanted}
+
+
+def test_empty_state_directory_is_refused(shelf: Path, capfd: Capture) -> None:
+    """It is a variable that is not set, and the turns of another directory are not shown in its place."""
+    found = ask(capfd, "ps", "--state-dir", "")
+
+    wanted = "turnctl: error: --state-dir: the name of the directory is empty; is a variable in it not set?\n"
+    assert (2, "", wanted) == (found.status, found.out, found.err.splitlines(keepends=True)[0])
+
+
+def test_statuses_of_help_are_all_listed() -> None:
+    """What a table of a help text says of a status is in its list of them, and so in turnctl help exit-codes."""
+    missing = {}
+    for command in every():
+        tables = dict(getattr(command, "tables", ()))
+        listed = _statuses(tables.pop("Exit status", ()))
+        missing[path_of(command)] = {one for rows in tables.values() for one in _statuses(rows)} - listed
+
+    assert {} == {path: left for path, left in missing.items() if left}
+
+
+def _statuses(rows: Iterable[tuple[str, str]]) -> set[str]:
+    return {word for words, _ in rows for word in words.split(", ") if word.isdigit()}

@@ -166,3 +166,13 @@ def test_files_are_printed(project: Path, capfd: Capture) -> None:
     assert Ended(0, f"{user_file(project)}\n", "") == ask(capfd, "doctor", "--print", "user-config")
     assert (1, "") == (none.status, none.out)
     assert Ended(0, f"{file}\n", "") == ask(capfd, "doctor", "--print", "project-config")
+
+
+def test_table_says_what_is_wrong(project: Path, capfd: Capture) -> None:
+    """Each mistake is a line above the settings, which stand there as far as they can be used."""
+    file = project / "turnctl.toml"
+    file.write_text('colour = "always"\n[run]\ngrace = 5\n')
+    lines = ask(capfd, "doctor", "--config").out.splitlines()
+
+    assert f"wrong    {file}, line 1: colour: there is no such setting" in lines
+    assert 2 == len([line for line in lines if line.startswith("wrong ")])

@@ -84,3 +84,39 @@ def test_all_need_a_word_where_nobody_can_be_asked(shelf: Path, capfd: Capture) 
     assert (2, "") == (found.status, found.out)
     assert found.err.startswith(said)
     assert "running" in ask(capfd, "status", "t3f").out
+
+
+def test_far_option_is_not_offered(shelf: Path, capfd: Capture) -> None:
+    """What is only a little alike is no help; the beginning of a name is."""
+    found = [ask(capfd, "ps", one).err.splitlines()[0].removeprefix("turnctl: error: ") for one in ("--foo", "--time")]
+
+    wanted = ["there is no option --foo", "there is no option --time; did you mean --time-format?"]
+    assert wanted == found
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("ps", "-n", "-1"), "--number: '-1' is no whole number from 1 on"),
+        (("stop", "--expect-rev", "x", "@"), "--expect-rev: 'x' is no whole number from 1 on"),
+        (("trial", "--seed", "x", "true"), "--seed: 'x' is no whole number"),
+        (("trial", "--max-stops", "1.5", "true"), "--max-stops: '1.5' is no whole number from 1 on"),
+    ],
+)
+def test_what_is_no_number_is_told(shelf: Path, capfd: Capture, args: tuple[str, ...], message: str) -> None:
+    """In words, and not as a range of x."""
+    found = ask(capfd, *args)
+
+    assert (2, f"turnctl: error: {message}") == (found.status, found.err.splitlines()[0])
+
+
+def test_wrong_variables_are_told(shelf: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what is wrong, and where it comes from, in one sentence."""
+    found = []
+    for name, value in (("TURNCTL_QUIET", "maybe"), ("TURNCTL_COLOR", "blue")):
+        with monkeypatch.context() as one:
+            one.setenv(name, value)
+            found.append(ask(capfd, "ps").err.splitlines()[0].removeprefix("turnctl: error: "))
+
+    assert "--quiet: 'maybe' is no whole number from 0 on (it comes from the environment: TURNCTL_QUIET)" == found[0]
+    assert found[1].endswith("'never' (it comes from the environment: TURNCTL_COLOR)")

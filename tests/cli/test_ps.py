@@ -107,7 +107,7 @@ def test_no_ledger_is_no_turns(tmp_path: Path, capfd: Capture) -> None:
         (["--state", "comp"], "--state: 'comp' is several words of state; write one of: completed; completed, effects"),
         (["--since", "yesterday"], "--since: 'yesterday' is no time; write 42m for so long ago"),
         (["--since", "42"], "--since: '42' is no time"),
-        (["-n", "0"], "--number: 0 is not in the range x>=1"),
+        (["-n", "0"], "--number: '0' is no whole number from 1 on"),
         (["--watch", "0s"], "--watch"),
         (["--json", "--jsonl"], "--json is one document and --jsonl a line for each; give one of them"),
         (["--json", "--watch", "1s"], "--json is one document; with --watch give --jsonl"),

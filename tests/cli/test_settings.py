@@ -223,7 +223,7 @@ def test_what_is_no_table_is_told(desk: Desk, capfd: Capture) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("number = 0", "--number: 0 is not in the range x>=1. (it comes from {}, line 2: [ps] number)\n"),
+        ("number = 0", "--number: '0' is no whole number from 1 on (it comes from {}, line 2: [ps] number)\n"),
         ("number = '3'", "{}, line 2: [ps] number is '3', but has to be a whole number\n"),
         ("color = 'blue'", "--color: 'blue' is not one of "),
         (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,12 @@ def test_misuse_is_told(shelf: Path, capfd: Capture, args: list[str], status: in
     ended = ask(capfd, "show", *args)
 
     assert (status, "") == (ended.status, ended.out)
+
+
+def test_joint_streams_of_a_lost_run_are_not_told_twice(shelf: Path, capfd: Capture) -> None:
+    """That stdout and stderr were one pipe is no output; where nothing is kept, that is what is said."""
+    told = json.dumps({"streams": {"stdout": "stdout+stderr", "stderr": "stdout+stderr"}})
+    with closing(sqlite3.connect(shelf / "ledger.sqlite3")) as there, there:
+        there.execute("UPDATE turn SET output = ? WHERE turn_id = ?", (told, LOST))
+
+    assert "  output     none was kept\n" in ask(capfd, "show", LOST).out

@@ -23,7 +23,7 @@ Capture = pytest.CaptureFixture[str]
         (RUNNING, 0, "running, since 2026-11-30T12:05:00Z"),
         (COMPLETED, 0, "completed, 2026-11-30T12:00:15Z"),
         (FAILED, 1, "failed, 2026-11-30T12:01:03Z"),
-        (LOST, 1, "lost, 2026-11-30T12:04:00Z"),
+        (LOST, 1, "lost, begun 2026-11-30T12:04:00Z"),
         (CANCELLED, 3, "cancelled, settled, 2026-11-30T12:02:04Z"),
         (UNRESOLVED, 7, "stopped, effects unresolved (1 unknown), 2026-11-30T12:03:10Z"),
     ],

@@ -91,7 +91,8 @@ def test_running_turn_is_stopped_and_accounted_for(tmp_path: Path) -> None:
         again = stop(tmp_path, "t-one")
 
     assert 0 == plan.status
-    expected = r"t-one \(running\) would be stopped\n  ends      process .* \(pid \d+\)\n  too late  mail"
+    ends = r"  ends      process .* \(pid \d+\), and what it started\n"
+    expected = r"t-one \(running\) would be stopped\n" + ends + "  too late  mail"
     assert re.match(expected, plan.out)
     assert [] == left
     assert 0 == ended.status

@@ -72,15 +72,18 @@ def test_order_is_as_asked_for(shelf: Path, tree: int, capfd: Capture, args: lis
     assert found == [one["turn"]["turn_id"] for one in document["turns"]]
 
 
-@pytest.mark.parametrize("args", [[], ["--once"]])
-def test_without_a_terminal_it_is_refused(shelf: Path, capfd: Capture, args: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [([], "turnctl ps --watch 1s --jsonl"), (["--once"], "turnctl ps, or turnctl top --json")],
+)
+def test_without_a_terminal_it_is_refused(shelf: Path, capfd: Capture, args: list[str], hint: str) -> None:
     """2, with what there is instead."""
     status, out, err = ask(capfd, "top", *args)
 
     assert (2, "") == (status, out)
     assert [
         "turnctl: error: turnctl top needs a terminal that it can draw on",
-        "turnctl: hint: turnctl ps --watch 1s --jsonl",
+        f"turnctl: hint: {hint}",
     ] == err.splitlines()
 
 

@@ -100,6 +100,21 @@ def test_lost_turn_ends_in_a_gap() -> None:
     assert lost in picture.gaps[0]
 
 
+def test_stop_of_a_lost_turn_is_at_its_time() -> None:
+    """A stop long after the last that is on record of the turn is drawn when it was accepted."""
+    made = Sketch()
+    made.process(4121, "make test", 1.0, None)
+    made.stop(60.0)
+    facts = made.facts(None, state="lost", outcome=None, execution="lost", lost="gone", seen=90.0)
+    picture = picture_of(facts)
+    (turn,) = lane(picture, "turn").values()
+
+    assert picture.stop is not None
+    assert (60.0, "stop accepted +1m by ana: wrong repo") == (picture.stop.begin, picture.stop.words)
+    assert (Span(0.0, 1.0, "going"), Span(1.0, 75.0, "unknown")) == turn.spans
+    assert 75.0 == picture.end
+
+
 def test_end_that_is_not_proven_is_open() -> None:
     """What the turn did is known, and that something of it may go on is said, with what that is."""
     facts = Sketch().facts(1.0, state="finishing", execution="unproven")

@@ -104,7 +104,8 @@ def bundle(
     if as_json:
         put_document(made.as_dict())
     elif output != "-" and not quiet:
-        put(f"{output}: {inc}, {made.incarnations} logs, {made.size} bytes, fingerprint {made.fingerprint}\n")
+        logs = "1 log" if made.incarnations == 1 else f"{made.incarnations} logs"
+        put(f"{output}: {inc}, {logs}, {made.size} bytes, fingerprint {made.fingerprint}\n")
     elif not quiet:
         say(f"fingerprint {made.fingerprint}")
     if made.refused is not None:

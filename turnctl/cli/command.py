@@ -45,7 +45,10 @@ class Command(click.Command):
         self.tables = tables
         self.elsewhere = elsewhere
         self.family = family
-        self.params = [*self.params, *common_options(self.params)]
+        params = [*self.params, *common_options(self.params)]
+        # in one order, whatever each command reads itself
+        rank = {one.name: n for n, one in enumerate(common_options([]), 1)}
+        self.params = sorted(params, key=lambda one: rank.get(one.name, 0) if group_of(one) == "common" else 0)
         with_variables(path_of(self), self.params)
 
     #: whether a setting that cannot be used is left to the command

@@ -23,6 +23,7 @@ __all__ = [
     "Files",
     "Group",
     "Option",
+    "Whole",
     "colour_option",
     "common_options",
     "common_value",
@@ -160,8 +161,21 @@ class _Directory(OfText):
 
     name = "DIR"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not value:
+            self.fail("the name of the directory is empty; is a variable in it not set?", param, ctx)
         return str(value)
+
+
+class Whole(click.IntRange):
+    """A whole number, such as of lines; what is none is told in words."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            least = "" if self.min is None else f" from {self.min} on"
+            self.fail(f"{str(value)!r} is no whole number{least}", param, ctx)
 
 
 def _made(*names: str, **attrs: Any) -> Callable[..., Option]:
@@ -198,6 +212,7 @@ _MAKERS: dict[str, Callable[..., Option]] = {
         "-q",
         "--quiet",
         count=True,
+        type=Whole(min=0),
         callback=_heed_quiet,
         help="Say less: ids alone, or nothing but errors; twice: no warning either.",
     ),
@@ -205,6 +220,7 @@ _MAKERS: dict[str, Callable[..., Option]] = {
         "-v",
         "--verbose",
         count=True,
+        type=Whole(min=0),
         callback=_heed_verbose,
         help="Say each step on stderr; twice: also turnctl's own log.",
     ),

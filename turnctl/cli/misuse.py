@@ -37,14 +37,16 @@ def _message(error: click.UsageError) -> str:
         from difflib import get_close_matches
 
         possible = list(error.possibilities or ())
-        close = get_close_matches(error.option_name, possible, cutoff=0.8) or possible
+        close = get_close_matches(error.option_name, possible, cutoff=0.8)
+        close = close or [one for one in possible if one.startswith(error.option_name)]
         near = f"; did you mean {' or '.join(sorted(close))}?" if close else ""
         return f"there is no option {error.option_name}{near}"
     if isinstance(error, click.MissingParameter):
         return error.format_message()
     if isinstance(error, click.BadParameter) and error.param is not None:
         option = error.param.opts[-1]
-        message = error.message if error.message.startswith(option) else f"{option}: {error.message}"
+        text = error.message.rstrip(".")
+        message = text if text.startswith(option) else f"{option}: {text}"
         source = None if error.ctx is None else error.ctx.get_parameter_source(error.param.name or "")
         if source is click.core.ParameterSource.ENVIRONMENT:
             name = next((one for one in variables_of(error.param) if os.environ.get(one)), "")

@@ -12,6 +12,7 @@ import click
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.colour import Colour, is_coloured, paint_state
+from turnctl.cli.common import Whole
 from turnctl.cli.opened import glances
 from turnctl.cli.options import Duration
 from turnctl.cli.showing import LEAST_SHOWN, Moment, State, colour_option, effects_cell, format_of, line_of, time_option
@@ -68,7 +69,7 @@ SCHEMA = "turnctl.turns/1"
     "--state", "states", multiple=True, type=State(), metavar="STATE", help="Only those in this state; repeatable."
 )
 @click.option("--since", type=Moment(), help="Only those that began since then: 42m, or a time of RFC 3339.")
-@click.option("-n", "--number", type=click.IntRange(min=1), metavar="N", help="Only the N newest.")
+@click.option("-n", "--number", type=Whole(min=1), metavar="N", help="Only the N newest.")
 @click.option("--no-trunc", is_flag=True, help="Cut nothing to the width of the terminal.")
 @click.option(
     "--watch",

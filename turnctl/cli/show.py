@@ -16,6 +16,7 @@ from turnctl.cli.opened import no_turns, opened
 from turnctl.cli.showing import code_of, colour_option, format_of, line_of, precise, time_option
 from turnctl.cli.state import CODES
 from turnctl.cli.stdout import put, put_document
+from turnctl.cli.streams import BOTH
 from turnctl.cli.table import clean
 from turnctl.cli.talk import complain
 from turnctl.cli.times import TimeFormat, shown
@@ -37,6 +38,7 @@ SCHEMA = "turnctl.shown/1"
 #: events that are shown where not all are asked for
 _LAST = 10
 
+_CODES = [*CODES, ("6", "with --stacks: its program has not answered")]
 _STACKS = [
     ("0", "its program has answered"),
     ("1, 3", "it was lost; it is over"),
@@ -57,7 +59,7 @@ WHERE inc = ? AND gen = ? ORDER BY pos
         ("turnctl show --stacks @", "where its program stands in its code now, if it runs"),
         ("turnctl show --json session:build", "all of it for a program"),
     ],
-    tables=[("Exit status", CODES), ("With --stacks", _STACKS)],
+    tables=[("Exit status", _CODES), ("With --stacks", _STACKS)],
     help="The three facts are apart: that a stop was asked for says nothing of what ended, and neither says what got "
     "out. Without options all blocks are shown, with the last ten events.",
 )
@@ -210,7 +212,7 @@ class _Known:
         kept = self._output.get("kept") or {}
         elsewhere = {name: to for name, to in (self._output.get("streams") or {}).items() if to != name}
         words = [f"{name} {one.get('bytes', 0)} bytes" for name, one in kept.items()]
-        words += [f"{name}: {to}" for name, to in elsewhere.items() if to not in kept]
+        words += [f"{name}: {to}" for name, to in elsewhere.items() if to not in kept and to != BOTH]
         return ", ".join(words) or "none was kept"
 
     def _intent(self, at: Callable[[float], str]) -> str:

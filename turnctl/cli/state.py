@@ -49,9 +49,10 @@ def status(
     elif not quiet:
         word = found.state
         parts = [f"({found.unresolved} unknown)"] if found.unresolved else []
-        at = found.ended_at if found.ended_at is not None else found.begun_at
+        # of one that is over and has not told when, only its beginning is on record
+        since = "" if found.ended_at is not None else "begun " if found.is_over else "since "
+        at = found.begun_at if found.ended_at is None else found.ended_at
         how = format_of(time_format)
-        since = "" if found.is_over else "since "
         text = " ".join([paint_state(word, word) if is_coloured(color) else word, *parts])
         put(f"{found.turn_id} {text}, {since}{shown(at, how, wall())}\n")
     return code_of(found)

@@ -11,6 +11,7 @@ import click
 from turnctl import log
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
+from turnctl.cli.common import Whole
 from turnctl.cli.interrupts import telling_when_interrupted
 from turnctl.cli.names import find
 from turnctl.cli.opened import no_turns, opened
@@ -82,7 +83,7 @@ __all__ = ["stop"]
     "--wait", type=Duration(), default="30s", show_default=True, metavar="DUR", help="Wait so long for its end."
 )
 @click.option("--no-wait", is_flag=True, help="Do not wait: say that it was accepted.")
-@click.option("--expect-rev", type=click.IntRange(min=1), metavar="N", help="Only if its task is at this revision.")
+@click.option("--expect-rev", type=Whole(min=1), metavar="N", help="Only if its task is at this revision.")
 @click.option("--ok-if-finished", is_flag=True, help="Exit with 0 where it was over already.")
 @click.option("--dry-run", is_flag=True, help="Stop nothing: say who would be asked.")
 @answering()

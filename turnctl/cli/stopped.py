@@ -190,7 +190,11 @@ def plan(store: Store, glance: Glance, revision: int | None = None) -> str:
         return f"{glance.turn_id} would not be stopped: {refusal.text.removesuffix(': nothing was stopped')}\n"
     report = report_on(store, glance.inc)
     lines = [f"{glance.turn_id} ({report.state}) would be stopped"]
-    lines += [f"  ends      {clean(one.title)}" for one in report.activities if one.may_act]
+    lines += [
+        f"  ends      {clean(one.title)}{', and what it started' if one.kind == 'process' else ''}"
+        for one in report.activities
+        if one.may_act
+    ]
     lines += [
         f"  recalls   {clean(one.kind)} {one.key!r}: not sent yet" for one in report.effects if one.phase == "admitted"
     ]

@@ -97,9 +97,9 @@ def top(
     from turnctl.cli.live import can_move, drawn, is_there, size
 
     if not can_move():
-        raise _not_here("turnctl top needs a terminal that it can draw on")
+        raise _not_here("a terminal that it can draw on", is_once=once)
     if not is_there():
-        raise _not_here("turnctl top needs rich, which comes with the extra 'live': pip install 'turnctl[live]'")
+        raise _not_here("rich, which comes with the extra 'live': pip install 'turnctl[live]'", is_once=once)
     has_colour = is_coloured(color)
     if once:
         columns, _ = size()
@@ -111,8 +111,9 @@ def top(
     return Ending.by(ended_by) if ended_by else Code.OK
 
 
-def _not_here(message: str) -> Problem:
-    return Problem("no_live_view", message, "turnctl ps --watch 1s --jsonl", Code.USAGE)
+def _not_here(needs: str, *, is_once: bool) -> Problem:
+    hint = "turnctl ps, or turnctl top --json" if is_once else "turnctl ps --watch 1s --jsonl"
+    return Problem("no_live_view", f"turnctl top needs {needs}", hint, Code.USAGE)
 
 
 def _show(look: _Look, seconds: float, *, has_colour: bool) -> int | None:

@@ -13,6 +13,7 @@ import click
 
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
+from turnctl.cli.common import Whole
 from turnctl.cli.options import Duration, Folder
 from turnctl.cli.problems import Problem
 from turnctl.cli.status import Ending
@@ -88,7 +89,7 @@ class _Trying(Answering):
 @click.option(
     "--max-stops",
     "most",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     default=50,
     show_default=True,
     metavar="N",
@@ -109,7 +110,7 @@ class _Trying(Answering):
     "--at", type=Duration(), multiple=True, metavar="DUR", help="Stop it so long after its start. Repeatable."
 )
 @click.option(
-    "--seed", type=int, default=1, show_default=True, metavar="N", help="Which places, and moments, chance takes."
+    "--seed", type=Whole(), default=1, show_default=True, metavar="N", help="Which places, and moments, chance takes."
 )
 @click.option("--setup", metavar="COMMAND", help="A command for the shell before each run.")
 @click.option("--check", metavar="COMMAND", help="A command for the shell after each run; it fails if that left harm.")

@@ -145,4 +145,5 @@ def made_folder(path: str) -> None:
     try:
         own_folder(folder)
     except OSError as error:
-        raise StoreMissing(f"the folder {folder} cannot be made ({error}); make it, mode 0700", path=path) from error
+        text = f"the folder {folder} cannot be made ({error.strerror or error}); make it, mode 0700"
+        raise StoreMissing(text, path=path) from error

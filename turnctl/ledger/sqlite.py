@@ -162,7 +162,8 @@ class _Desk:
         return StoreBusy(text, path=self.path, holder=holder)
 
     def no_place(self, error: OSError) -> StoreError:
-        text = f"{self.path} cannot be locked ({error}); put the ledger on a local file system that has locks"
+        why = error.strerror or error
+        text = f"{self.path} cannot be locked ({why}); put the ledger on a local file system that has locks"
         return StoreUnsafe(text, path=self.path)
 
     def ended(self) -> None:

@@ -78,7 +78,9 @@ class Scene:
     @cached_property
     def edge(self) -> float:
         """Where the picture ends: beyond the end of what is known, where something goes on that is not."""
-        return self.end * 1.25 if self.is_lost else self.end
+        if not self.is_lost:
+            return self.end
+        return max(self.end, 0.0 if self.stop is None else self.stop.begin) * 1.25
 
     # -- the stop ----------------------------------------------------------------------------------------------------
 
@@ -100,7 +102,9 @@ class Scene:
             return None
         if accepted is not None and accepted["n"] < self._first:
             return Stretch(0.0, 0.0, f"stop accepted before it began{self._asked}")
-        at = min(max(at, 0.0), self.end)
+        at = max(at, 0.0)
+        if not self.is_lost:  # else it may have been asked for long after the last that is known of the turn
+            at = min(at, self.end)
         return Stretch(at, at, f"stop accepted {offset(at)}{self._asked}")
 
     @property
@@ -124,9 +128,10 @@ class Scene:
             return Stretch(begin, begin + used, f"grace, {span(used)} until the first KILL")
         if seconds is None:
             return None
-        if begin + seconds > self.end:
-            left = f", {span(self.end - begin)} of it used" if self.is_over else ""
-            return Stretch(begin, self.end, f"grace of {span(seconds)}{left}")
+        end = max(self.end, begin)
+        if begin + seconds > end:
+            left = f", {span(end - begin)} of it used" if self.is_over else ""
+            return Stretch(begin, end, f"grace of {span(seconds)}{left}")
         return Stretch(begin, begin + seconds, f"grace of {span(seconds)}")
 
     @property

@@ -22,13 +22,12 @@ SCHEMA = "turnctl.settings/1"
 
 def as_dict(ctx: click.Context, taken: Taken) -> dict[str, Any]:
     """One document, schema ``turnctl.settings/1``."""
-    tables, wrong = readable(taken.files)
-    wrong = [one for one in (taken.problem, *wrong, *problems(tables)) if one is not None]
+    tables, _ = readable(taken.files)
     return {
         "schema": SCHEMA,
         "files": described(taken.files),
         "user_file": user_file(),
-        "problems": list(dict.fromkeys(one.message for one in wrong)),
+        "problems": _wrong(taken),
         "settings": [one.as_dict() for one in views(ctx, tables)],
     }
 
@@ -43,6 +42,7 @@ def as_text(ctx: click.Context, taken: Taken, *, width: int | None, only_given: 
         user = user_file()
         if user is not None and not any(one.kind in ("user", "named") for one in taken.files):
             text.append(f"{'user':<8} {clean(user)} (not there)")
+        text += [f"{'wrong':<8} {clean(one)}" for one in _wrong(taken)]
         text.append("")
     rows = [
         (f"{one.command} {one.key}".strip(), _shown(one), one.origin, one.where or "-")
@@ -50,6 +50,13 @@ def as_text(ctx: click.Context, taken: Taken, *, width: int | None, only_given: 
         if one.origin != "default" or not (only_given or one.files == "call")
     ]
     return "\n".join([*text, *lines(("SETTING", "VALUE", "ORIGIN", "WHERE"), rows, width=width)]) + "\n"
+
+
+def _wrong(taken: Taken) -> list[str]:
+    """What cannot be used of what the files say, each once."""
+    tables, wrong = readable(taken.files)
+    found = (taken.problem, *wrong, *problems(tables))
+    return list(dict.fromkeys(one.message for one in found if one is not None))
 
 
 def _shown(one: View) -> str:
