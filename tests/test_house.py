@@ -80,8 +80,25 @@ HEAVY = [
 ]
 
 
+#: Programs in the package that are to be run, and stand where a user's own program stands: no room imports them.
+PROGRAMS = ("agent/demo.py",)
+
+
 def breaches_of(tree: Path) -> list[str]:
-    return breaches(tree, lower=LOWER, lower_for_types=LOWER_FOR_TYPES, homes=HOMES)
+    found = breaches(tree, lower=LOWER, lower_for_types=LOWER_FOR_TYPES, homes=HOMES)
+    return [one for one in found if one.partition(":")[0] not in PROGRAMS or not one.endswith(f"import {FACE}")]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_are_imported_by_nobody(program: str) -> None:
+    """What stands above everything is below nothing."""
+    module = f"{FACE}.{program.removesuffix('.py').replace('/', '.')}"
+    room, _, name = module.rpartition(".")
+    spelled = re.compile(
+        rf"(from {re.escape(module)} |import {re.escape(module)}\b|from {re.escape(room)} import .*\b{name}\b)"
+    )
+
+    assert [] == [path for path in SOURCE.rglob("*.py") if spelled.search(path.read_text(encoding="utf-8"))]
 
 
 def test_imports_point_down() -> None:
