@@ -44,7 +44,7 @@ NAMES = {
     "@²": (2, "bad_name", "'@²' is no name of a turn", FORMS),
     "@99999999999999999999": (4, "no_such_turn", "fewer than 99999999999999999999 turns are on record", LISTED),
     "session:docs": (*(4, "no_such_turn", "no turn runs in session 'docs'", RUNS),),
-    "session:": (4, "no_such_turn", "no turn runs in session ''", RUNS),
+    "session:": (2, "bad_name", "'session:' names no session; is a variable in it not set?", FORMS),
     "session:\0": (*(4, "no_such_turn", "no turn runs in session '\\x00'", RUNS),),
     "tzz": (4, "ambiguous", "tzz fits several turns: tzz1, tzz0", "give more of its letters"),
 }

@@ -120,3 +120,19 @@ def test_wrong_variables_are_told(shelf: Path, capfd: Capture, monkeypatch: pyte
 
     assert "--quiet: 'maybe' is no whole number from 0 on (it comes from the environment: TURNCTL_QUIET)" == found[0]
     assert found[1].endswith("'never' (it comes from the environment: TURNCTL_COLOR)")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("ps", "-s", ""), "--session: the name of the session is empty; is a variable in it not set?"),
+        (("top", "--json", "-s", ""), "--session: the name of the session is empty; is a variable in it not set?"),
+        (("stop", "-s", ""), "--session: the name of the session is empty; is a variable in it not set?"),
+        (("status", "session:"), "'session:' names no session; is a variable in it not set?"),
+    ],
+)
+def test_empty_session_is_refused(shelf: Path, capfd: Capture, args: tuple[str, ...], message: str) -> None:
+    """That nothing runs in it would be taken for an answer."""
+    found = ask(capfd, *args)
+
+    assert (2, f"turnctl: error: {message}") == (found.status, found.err.splitlines()[0])

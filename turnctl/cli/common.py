@@ -23,6 +23,7 @@ __all__ = [
     "Files",
     "Group",
     "Option",
+    "SessionWanted",
     "Whole",
     "colour_option",
     "common_options",
@@ -176,6 +177,17 @@ class Whole(click.IntRange):
         except click.BadParameter:
             least = "" if self.min is None else f" from {self.min} on"
             self.fail(f"{str(value)!r} is no whole number{least}", param, ctx)
+
+
+class SessionWanted(OfText):
+    """The name of a session that is looked for, which is a program's: any that is not empty."""
+
+    name = "NAME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not value:
+            self.fail("the name of the session is empty; is a variable in it not set?", param, ctx)
+        return str(value)
 
 
 def _made(*names: str, **attrs: Any) -> Callable[..., Option]:

@@ -89,11 +89,15 @@ def _plain(found: Verified) -> dict[str, Any]:
     }
 
 
+def _counted(number: int) -> str:
+    return "1 incarnation" if number == 1 else f"{number} incarnations"
+
+
 def _told(document: dict[str, Any], found: Verified, as_json: bool, quiet: int) -> Code:
     if as_json:
         put_document(document)
     elif not quiet:
-        sound = f"{document['path']} is sound: {found.incarnations} incarnations, {found.lines} lines of log"
+        sound = f"{document['path']} is sound: {_counted(found.incarnations)}, {found.lines} lines of log"
         put("".join(f"{one}\n" for one in found.findings or (sound,)))
     return Code.NOT_SO if found.findings else Code.OK
 

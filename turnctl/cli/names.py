@@ -57,6 +57,8 @@ def check(name: str, *, is_effect: bool = False) -> None:
     what, hint = ("an effect", EFFECTS_HINT) if is_effect else ("a turn", _FORMS)
     if len(name) > MOST:  # more than a line of stderr takes
         raise Problem("bad_name", f"{name[:40] + '...'!r} is no name of {what}: it is too long", hint, Code.USAGE)
+    if name == "session:" and not is_effect:
+        raise Problem("bad_name", "'session:' names no session; is a variable in it not set?", hint, Code.USAGE)
     if not name or not (name.isprintable() or (name.startswith("session:") and not is_effect)):
         raise Problem("bad_name", f"{name!r} is no name of {what}", hint, Code.USAGE)
 

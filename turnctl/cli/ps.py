@@ -12,7 +12,7 @@ import click
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.colour import Colour, is_coloured, paint_state
-from turnctl.cli.common import Whole
+from turnctl.cli.common import SessionWanted, Whole
 from turnctl.cli.opened import glances
 from turnctl.cli.options import Duration
 from turnctl.cli.showing import LEAST_SHOWN, Moment, State, colour_option, effects_cell, format_of, line_of, time_option
@@ -64,7 +64,7 @@ SCHEMA = "turnctl.turns/1"
     ],
 )
 @click.option("-a", "--all", "is_all", is_flag=True, help="Also those that have ended.")
-@click.option("-s", "--session", metavar="NAME", help="Only those of this session.")
+@click.option("-s", "--session", type=SessionWanted(), metavar="NAME", help="Only those of this session.")
 @click.option(
     "--state", "states", multiple=True, type=State(), metavar="STATE", help="Only those in this state; repeatable."
 )

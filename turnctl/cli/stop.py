@@ -11,7 +11,7 @@ import click
 from turnctl import log
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
-from turnctl.cli.common import Whole
+from turnctl.cli.common import SessionWanted, Whole
 from turnctl.cli.interrupts import telling_when_interrupted
 from turnctl.cli.names import find
 from turnctl.cli.opened import no_turns, opened
@@ -65,7 +65,7 @@ __all__ = ["stop"]
     "status counts.",
 )
 @click.argument("turns", nargs=-1, metavar="[TURN]...")
-@click.option("-s", "--session", metavar="NAME", help="The turn that runs in this session.")
+@click.option("-s", "--session", type=SessionWanted(), metavar="NAME", help="The turn that runs in this session.")
 @click.option("--all", "is_all", is_flag=True, help="All turns that have not ended.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before all are stopped.")
 @click.option("--reason", metavar="TEXT", help="Why; it is kept on record.")

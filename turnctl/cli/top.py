@@ -10,6 +10,7 @@ import click
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.colour import Colour, is_coloured
+from turnctl.cli.common import SessionWanted
 from turnctl.cli.opened import glances
 from turnctl.cli.options import Duration
 from turnctl.cli.problems import Problem
@@ -66,7 +67,7 @@ _LEFT_OUT = ("SESSION", "EFFECTS", "PROCS")
     help="Needs a terminal and the extra 'live' (rich). Where the window is too small for all, each turn keeps its own "
     "line before processes do, and what is left out is counted. turnctl ps --watch 1s needs neither.",
 )
-@click.option("-s", "--session", metavar="NAME", help="Only those of this session.")
+@click.option("-s", "--session", type=SessionWanted(), metavar="NAME", help="Only those of this session.")
 @click.option(
     "--sort",
     type=click.Choice(("age", "procs", "effects")),
