@@ -11,8 +11,10 @@ import pytest
 from launch import Ended, ask
 from schemas import fits
 
+from turnctl.cli.ledger import _counted
 from turnctl.ledger.opening import open_sqlite
 from turnctl.ledger.verify import verify
+from turnctl.records.retention import Purged
 
 Capture = pytest.CaptureFixture[str]
 
@@ -184,3 +186,9 @@ def test_each_shows_examples_first(capfd: Capture, name: str) -> None:
 
     assert f"Usage: turnctl ledger {name}" in shown
     assert shown.index("Examples") < shown.index("ptions:") < shown.index("Exit status")
+
+
+def test_one_incarnation_is_told_as_one() -> None:
+    """By what verifies, and by what purges."""
+    assert "1 incarnation purged" == str(Purged(incarnations=1, tombstones=0, given_back=0, kept={}))
+    assert ("1 incarnation", "2 incarnations") == (_counted(1), _counted(2))

@@ -77,7 +77,7 @@ __all__ = ["stop"]
     default="5s",
     show_default=True,
     metavar="DUR",
-    help="From asking to killing, where its own program does not do it.",
+    help="From asking to killing, where its program is gone or does not answer; else its own grace counts.",
 )
 @click.option(
     "--wait", type=Duration(), default="30s", show_default=True, metavar="DUR", help="Wait so long for its end."

@@ -58,7 +58,7 @@ class Purged:
 
     def __str__(self) -> str:
         done = "would be purged" if self.dry_run else "purged"
-        text = f"{self.incarnations} incarnations {done}"
+        text = f"{self.incarnations} incarnation{'' if self.incarnations == 1 else 's'} {done}"
         if self.kept:
             text += "; kept: " + ", ".join(f"{count} for {reason}" for reason, count in sorted(self.kept.items()))
         return text
