@@ -8,15 +8,21 @@ from pathlib import Path
 import pytest
 from loops import Played, calls
 
+import turnctl
 from turnctl.agent import Call, Message
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "agent.md"
 
 
-def test_examples_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_examples_of_the_page_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Each block of code on the page runs as it stands, one after the other, with models that are played."""
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     sent: list[str] = []
+
+    def stopped() -> None:
+        turn = turnctl.current_turn()
+        assert turn is not None
+        turn.cancel("enough")
 
     def send_mail(to: str) -> str:
         """Send a mail."""
@@ -27,6 +33,9 @@ def test_examples_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> None:
         "model": Played(calls("read_file", path="README"), "It says hello.", "fresh", "It is free."),
         "mailing_model": Played(Message.assistant("", [Call("c1", "send_mail", {"to": "ann"})]), "told"),
         "files": {"README": "hello"},
+        "folder": tmp_path,
+        "slow_model": Played(calls("read_file", path="README"), stopped),
+        "other_model": Played("It says hello still."),
         "send_mail": send_mail,
     }
     for n, block in enumerate(blocks):
@@ -45,4 +54,5 @@ def test_examples_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert (["ann"], "told") == (sent, scope["result"].text)
     assert "[('approved', 'policy')]" in shown
-    assert shown.rstrip().endswith("run_ended")
+    assert "run_ended\n" in shown
+    assert "cancelled\nIt says hello still. True\n" in shown

@@ -12,8 +12,8 @@ from schemas import SCHEMAS
 import turnctl
 
 CODE = Path(turnctl.__file__).parent
-#: these are records of the SDK, and the bundle; their own pages say what is in them
-ELSEWHERE = {"turnctl.diagnosis/1", "turnctl.turn/1", "turnctl.task/1", "turnctl.bundle/1"}
+#: these are records of the SDK, the checkpoint of a run, and the bundle; their own pages say what is in them
+ELSEWHERE = {"turnctl.diagnosis/1", "turnctl.turn/1", "turnctl.task/1", "turnctl.bundle/1", "turnctl.checkpoint/1"}
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))

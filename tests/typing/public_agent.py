@@ -30,9 +30,11 @@ from turnctl.agent import (
     Message,
     Opaque,
     OpenAIChat,
+    PendingCall,
     Reply,
     Result,
     Retry,
+    RunCheckpoint,
     RunRecord,
     RunResult,
     RunStream,
@@ -95,6 +97,16 @@ def records(record: RunRecord, desk: Desk, approval: Approval) -> str:
     assert_type(record.steps[0].calls, tuple[CallRecord, ...])
     assert_type(record.gates, tuple[GateRecord, ...])
     return f"{desk!r} {approval}"
+
+
+def resumes(result: RunResult, client: Any, kept: list[RunCheckpoint]) -> RunResult:
+    loop = AgentLoop(OpenAIChat(client, "m"), checkpoint=kept.append)
+    assert_type(result.checkpoint, RunCheckpoint | None)
+    checkpoint = RunCheckpoint.from_dict(kept[-1].as_dict())
+    assert_type(checkpoint.pending, tuple[PendingCall, ...])
+    assert_type(result.record.resumes, str | None)
+    loop.resume(checkpoint.as_dict(), timeout="5s")
+    return loop.resume(checkpoint)
 
 
 def histories(mine: Sequence[dict[str, Any]]) -> list[str]:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from turnctl.agent.windows import is_window, kind_of
     from turnctl.agent.wires import AnthropicMessages, OpenAIChat, from_anthropic, from_openai, to_anthropic, to_openai
     from turnctl.errors import BadCall, BadHistory, CircuitOpen, WindowExceeded
+    from turnctl.records.checkpoints import PendingCall, RunCheckpoint
     from turnctl.records.runs import CallRecord, Event, GateRecord, RunRecord, StepRecord
 
 __all__ = [
@@ -61,9 +62,11 @@ __all__ = [
     "Message",
     "Opaque",
     "OpenAIChat",
+    "PendingCall",
     "Reply",
     "Result",
     "Retry",
+    "RunCheckpoint",
     "RunRecord",
     "RunResult",
     "RunStream",
@@ -110,9 +113,11 @@ _HOMES = {
     "Message": "turnctl.agent.messages",
     "Opaque": "turnctl.agent.messages",
     "OpenAIChat": "turnctl.agent.wires",
+    "PendingCall": "turnctl.records.checkpoints",
     "Reply": "turnctl.agent.messages",
     "Result": "turnctl.agent.messages",
     "Retry": "turnctl.agent.retrying",
+    "RunCheckpoint": "turnctl.records.checkpoints",
     "RunRecord": "turnctl.records.runs",
     "RunResult": "turnctl.agent.result",
     "RunStream": "turnctl.agent.streaming",

@@ -9,10 +9,12 @@ Not a checkpoint: the outcome stands, and a stop that comes now is told so.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from turnctl import clock
 from turnctl.agent.result import RunResult
+from turnctl.agent.resuming import checkpoint_of
 from turnctl.records.messages import Message
 from turnctl.records.runs import RunRecord, StopReason
 from turnctl.waiting import abandoned
@@ -37,10 +39,13 @@ def close(run: Run, error: BaseException | None) -> RunResult:
     run.loop._keep(record)
     run.tell("run_ended", reason == "completed", record=record)
     notes = [*run.telling.finish(), *(note for hooks in run.loop.hooks for note in _tell_end(run, hooks, record))]
+    checkpoint = checkpoint_of(run, reason) if run.started_at else None
+    if checkpoint is not None and run.loop.checkpoint is not None:
+        notes.extend(_bounded(run, "checkpoint", run.loop.checkpoint, checkpoint))
     if notes:
         record = record.noted((*record.notes, *notes))
         run.loop._keep(record)
-    return RunResult(run.turn, record, error if reason == "failed" else None, _last(run))
+    return RunResult(run.turn, record, error if reason == "failed" else None, _last(run), checkpoint)
 
 
 def _salvage(run: Run) -> None:
@@ -78,6 +83,7 @@ def _record(run: Run, reason: StopReason, error: BaseException | None) -> RunRec
         partial=state.partial,
         configuration=run.loop.configuration(),
         notes=state.notes,
+        resumes=None if run.resumed is None else run.resumed.run_id,
     )
 
 
@@ -90,10 +96,12 @@ def _last(run: Run) -> Message | None:
 def _tell_end(run: Run, hooks: object, record: RunRecord) -> list[str]:
     """Have a hook hear of the end; it has the grace (N2). What is to be noted."""
     fn = getattr(hooks, "on_run_end", None)
-    if fn is None:
-        return []
-    name = f"on_run_end of {type(hooks).__name__}"
-    worker = Worker(None, fn, (record,), {}, name=name, context=unbound_context())
+    return [] if fn is None else _bounded(run, f"on_run_end of {type(hooks).__name__}", fn, record)
+
+
+def _bounded(run: Run, name: str, fn: Callable[[Any], object], told: object) -> list[str]:
+    """Call a function of the host, within the grace. What is to be noted."""
+    worker = Worker(None, fn, (told,), {}, name=name, context=unbound_context())
     try:
         worker.start()
     except RuntimeError as error:

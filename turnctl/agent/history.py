@@ -16,11 +16,14 @@ one thread, that of the loop; others may read it at any time, and get tuples tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from turnctl.agent.messages import messages_of
 from turnctl.errors import BadArgument
 from turnctl.records.messages import Call, Mark, Message, Result, ResultStatus
+
+if TYPE_CHECKING:
+    from turnctl.records.checkpoints import RunCheckpoint
 
 __all__ = ["History", "closed", "discard", "feed_of", "merged", "open_calls", "salvage"]
 
@@ -276,6 +279,18 @@ class History:
         """The window could not hold the run: none of its messages is fed, and a compaction within it is undone."""
         self._transcript = (*self._transcript[: self._start], *discard(self.of_run, mark))
         self._base, self._floor = self._before
+
+    def _kept(self) -> dict[str, Any]:
+        """What a checkpoint keeps of it."""
+        base_before, floor_before = self._before
+        kept = {"transcript": self._transcript, "base": self._base, "floor": self._floor, "start": self._start}
+        return {**kept, "base_before": base_before, "floor_before": floor_before}
+
+    def _restore(self, kept: RunCheckpoint) -> None:
+        """Be as it was when ``kept`` was taken."""
+        self._transcript, self._start = kept.transcript, kept.start
+        self._base, self._floor = kept.base, kept.floor
+        self._before = (kept.base_before, kept.floor_before)
 
     # -- as plain values --------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from turnctl.agent.history import History
 from turnctl.agent.messages import messages_of
+from turnctl.agent.resuming import prepared
 from turnctl.agent.retrying import Breaker, Retry
 from turnctl.agent.running import Run
 from turnctl.agent.signal import CancelSignal
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from turnctl.agent.result import RunResult
     from turnctl.ledger.face import Ledger
     from turnctl.ledger.task import LedgerTask
+    from turnctl.records.checkpoints import RunCheckpoint
     from turnctl.records.stops import StopAnswer
 
 __all__ = ["AgentLoop"]
@@ -42,8 +44,9 @@ class AgentLoop:
     ``ask_timeout``, and without it such a call is denied; ``memory`` is asked before a request (``recall``), told of
     results (``store``), of failures (``reflect``) and of the end (``consolidate``); ``hooks`` are called in the run
     and may hold it up, ``observers`` hear of it on threads of their own. ``retry`` and ``breaker`` say what is done
-    when the model fails. A run is stopped when it takes more than ``max_steps``, ``max_tokens``, ``max_cost`` or
-    ``timeout``, or a step more than ``step_timeout``.
+    when the model fails. ``checkpoint`` is given a ``RunCheckpoint`` before each wave of calls, after each step and at
+    the end of each run, for ``resume``. A run is stopped when it takes more than ``max_steps``, ``max_tokens``,
+    ``max_cost`` or ``timeout``, or a step more than ``step_timeout``.
 
     A stop gives a plain function ``patience`` to come back, a tool that acts and its commands ``grace``. With
     ``ledger`` each run is a task of ``tenant``, and effects of tools pass its gate.
@@ -65,6 +68,7 @@ class AgentLoop:
         memory: Any = None,
         hooks: Any = (),
         observers: Iterable[Callable[[Event], object]] | Callable[[Event], object] = (),
+        checkpoint: Callable[[RunCheckpoint], object] | None = None,
         ledger: Ledger | None = None,
         tenant: str = "agent",
         session_id: str | None = None,
@@ -87,6 +91,8 @@ class AgentLoop:
         for what, number in (("max_steps", max_steps), ("parallel", parallel)):
             if type(number) is not int or number < 1:
                 raise BadArgument(f"{what} is a whole number of 1 or more, not {number!r}")
+        if not (checkpoint is None or callable(checkpoint)):
+            raise BadArgument(f"checkpoint is a function that keeps one, or None, not {checkpoint!r}")
         if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
             raise BadArgument(f"max_tokens is a whole number of 1 or more, or None, not {max_tokens!r}")
         if max_cost is not None and (isinstance(max_cost, bool) or not max_cost > 0):
@@ -104,6 +110,7 @@ class AgentLoop:
         self.memory = memory
         self.hooks: tuple[Any, ...] = tuple(hooks) if isinstance(hooks, (list, tuple)) else (hooks,)
         self.observers = (observers,) if callable(observers) else tuple(observers)
+        self.checkpoint = checkpoint
         self.ledger = ledger
         self.tenant = tenant
         self.session_id = session_id or f"loop-{new_turn_id()}"
@@ -177,6 +184,24 @@ class AgentLoop:
         in ``with`` to have the run over at a place that you know; ``result`` then has the ``RunResult``.
         """
         return RunStream(lambda sink: self._made(message, timeout, task, sink))
+
+    def resume(
+        self,
+        checkpoint: RunCheckpoint | Mapping[str, Any],
+        *,
+        timeout: float | str | None = None,
+        task: LedgerTask | None = None,
+    ) -> RunResult:
+        """Go on from a checkpoint, or from what its ``as_dict`` gave; otherwise as ``run``.
+
+        It is a new run, whose record ``resumes`` the old one: with its history, steps, usage, retries and time. Calls
+        that were pending are not carried out: the model is told what is known of each. ``timeout`` is of the new run
+        alone; without it what is left of the loop's applies. With a ledger it works on the same task: raises
+        ``LedgerRefused`` while another worker has it or when it is over, and a cancelled one is born cancelled.
+        Raises ``BadArgument`` for a run that is completed, tools that are missing, and a loop with another history.
+        """
+        found, run_id, options, overdue = prepared(self, checkpoint, timeout, task)
+        return Run(self, found.input, run_id, options, None, found, overdue).go()
 
     def cancel(self, reason: str | None = None, *, by: str | None = None) -> StopAnswer:
         """Stop the run that is running, or the next one; short for ``cancel_signal.cancel``."""

@@ -9,6 +9,7 @@ from turnctl.records.runs import RunRecord, StopReason
 from turnctl.turns import Turn
 
 if TYPE_CHECKING:
+    from turnctl.records.checkpoints import RunCheckpoint
     from turnctl.records.report import TurnReport
 
 __all__ = ["RunResult"]
@@ -20,11 +21,20 @@ class RunResult:
     ``text`` is that of the last whole reply, also of a run that was stopped; ``record`` is the audit record.
     """
 
-    def __init__(self, turn: Turn, record: RunRecord, error: BaseException | None, message: Message | None) -> None:
+    def __init__(
+        self,
+        turn: Turn,
+        record: RunRecord,
+        error: BaseException | None,
+        message: Message | None,
+        checkpoint: RunCheckpoint | None = None,
+    ) -> None:
         self._turn = turn
         self.record = record
         self.error = error
         self.message = message
+        #: where it ended, for ``AgentLoop.resume``; None if it ended before it had begun
+        self.checkpoint = checkpoint
 
     @property
     def run_id(self) -> str:

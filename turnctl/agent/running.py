@@ -23,6 +23,7 @@ from turnctl.agent.ends import close
 from turnctl.agent.exchange import Unsupported, ask_whole, ask_written, check_open
 from turnctl.agent.messages import messages_of
 from turnctl.agent.result import RunResult
+from turnctl.agent.resuming import restore, save
 from turnctl.agent.telling import Telling
 from turnctl.agent.waves import carry_out
 from turnctl.agent.windows import is_window
@@ -38,6 +39,7 @@ from turnctl.waiting.helper import Helper
 if TYPE_CHECKING:
     from turnctl.agent.loop import AgentLoop
     from turnctl.ledger.task import LedgerTask
+    from turnctl.records.checkpoints import RunCheckpoint
 
 __all__ = ["Run"]
 
@@ -52,6 +54,8 @@ class Run:
         run_id: str,
         options: dict[str, Any],
         sink: Callable[[Event], object] | None = None,
+        resumed: RunCheckpoint | None = None,
+        overdue: str | None = None,
     ) -> None:
         self.loop = loop
         self.run_id = run_id
@@ -69,6 +73,11 @@ class Run:
         self._thread = 0
         self._task: LedgerTask | None = None
         self.window_failed = False
+        #: what it goes on from, and whether the model has no more to do
+        self.resumed = resumed
+        self.is_done = False
+        self._overdue = overdue
+        self._since = clock.monotonic()
 
     # -- from beginning to end ----------------------------------------------------------------------------------------
 
@@ -107,6 +116,11 @@ class Run:
             outer.check()
         return result
 
+    @property
+    def task(self) -> LedgerTask | None:
+        """The task of the ledger that it works on, if there is one."""
+        return self._options.get("task")
+
     def _made_turn(self) -> Turn:
         options, loop = self._options, self.loop
         if options.get("task") is None and loop.ledger is not None:
@@ -121,8 +135,12 @@ class Run:
     def _work(self) -> None:
         loop, turn = self.loop, self.turn
         self.started_at = clock.wall()
-        loop.history.begin()
-        loop.history.add(*self.prompt)  # R1
+        self._since = clock.monotonic()
+        if self.resumed is not None:
+            restore(self, self.resumed, self._overdue)
+        else:
+            loop.history.begin()
+            loop.history.add(*self.prompt)  # R1
         points.reach("run.begun")
         self.telling.start()
         self.tell("run_started")
@@ -132,10 +150,10 @@ class Run:
             self.raced(probe)
         self.hook("on_run_start", self.run_id)
         while not turn.token.stopping:  # a soft stop lets the step in hand finish
-            if (spent := self._spent()) is not None:
+            if not self.is_done and (spent := self._spent()) is not None:
                 turn.cancel(spent, cause="budget")
                 turn.check()
-            if self._step():
+            if self.is_done or self._step():
                 self._consolidate()
                 return
 
@@ -193,8 +211,10 @@ class Run:
             # what the step took is not known where it was cut
             self._end_step("cancelled" if turn.token.stopping else "failed", Usage())
             raise
+        self.is_done = not reply.message.calls and reply.stop != "pause"
         self.hook("after_step", number)
-        return not reply.message.calls and reply.stop != "pause"
+        save(self)
+        return self.is_done
 
     def _answer(self) -> None:
         """All calls of the step have results: they go into the history, in the order of the calls."""

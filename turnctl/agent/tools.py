@@ -245,6 +245,15 @@ class Tool:
             return Invoked(self._failed(call, error), error=error)
         return Invoked(self._told(call, value), value)
 
+    def intent_of(self, call: Call) -> str:
+        """What the ledger knows the effect of ``call`` by. Raises ``BadCall``, and what the key's function raises."""
+        if self.effect is None:
+            raise BadArgument(f"tool {self.name} declares no effect")
+        return f"{self.effect.kind} {self._key(self.effect, call, self.arguments(call))}"
+
+    def _key(self, acts: Acts, call: Call, shown: Arguments) -> str:
+        return acts.key(shown) if acts.key is not None else f"{self.name} {digest_of(call)[:32]}"
+
     def _call(self, found: dict[str, Any], began: Callable[[], object] | None) -> Any:
         first = [found.pop(name) for name in self._positional if name in found]
         if began is not None:
@@ -256,7 +265,7 @@ class Tool:
     ) -> Invoked:
         shown = {name: value for name, value in found.items() if name not in self._given}
         try:
-            key = acts.key(shown) if acts.key is not None else f"{self.name} {digest_of(call)[:32]}"
+            key = self._key(acts, call, shown)
             payload = canonical(call.arguments) if acts.payload is None else acts.payload(shown)
             effect = turn.effect(
                 acts.kind, key=key, payload=payload, adapter=acts.adapter, consequence=acts.consequence

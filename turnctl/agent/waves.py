@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnctl import clock
 from turnctl.agent.gates import Approval, digest_of, put
+from turnctl.agent.resuming import save
 from turnctl.errors import BadCall, CancelledError, TurnOver
 from turnctl.records.messages import Call, Result, ResultStatus
 from turnctl.records.runs import CallRecord
@@ -42,6 +43,7 @@ def carry_out(run: Run, calls: Sequence[Call]) -> None:
     place = 0
     while place < len(calls):
         run.turn.check()
+        save(run)
         width = _width(run, calls, place)
         if width == 1:
             _One(run, place, calls[place]).go()

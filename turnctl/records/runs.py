@@ -163,6 +163,7 @@ class RunRecord:
     ``cause``, ``reason`` and ``by`` are those of the stop of a cancelled run, ``error`` is what a failed one failed of.
     ``output`` is the text of its last whole reply, ``partial`` that of one that was cut. Times are seconds since the
     epoch. ``notes`` has what went wrong besides: a hook that raised, an observer that did not come back.
+    ``resumes`` is the run that this one goes on from, whose input, steps, gates, usage and retries it begins with.
     """
 
     run_id: str
@@ -183,6 +184,7 @@ class RunRecord:
     partial: str | None = None
     configuration: dict[str, Any] = attrs.field(factory=dict)
     notes: tuple[str, ...] = ()
+    resumes: str | None = None
 
     def noted(self, notes: tuple[str, ...]) -> RunRecord:
         """The same with these notes."""
