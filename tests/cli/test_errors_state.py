@@ -228,3 +228,15 @@ def test_no_state_is_no_turns(tmp_path: Path, capfd: Capture, monkeypatch: pytes
         name: (int(found.status), json.loads(found.out).get("message")) for name, found in statuses.items()
     }
     assert not state.exists()
+
+
+@pytest.mark.parametrize("args", [("--all",), ("--all", "-y"), ("--all", "--dry-run")])
+def test_stopping_all_needs_no_ledger(tmp_path: Path, capfd: Capture, args: tuple[str, ...]) -> None:
+    """Where nothing is on record nothing runs: it is so, and no directory is made."""
+    state = tmp_path / "none"
+    found = ask(capfd, "stop", *args, "--state-dir", str(state))
+    in_json = ask(capfd, "stop", *args, "--json", "--state-dir", str(state))
+
+    assert Ended(0, "nothing runs\n", "") == found
+    assert (0, []) == (in_json.status, fits(json.loads(in_json.out))["stops"])
+    assert not state.exists()

@@ -113,6 +113,12 @@ def stop(
     found = _meant(state_dir, turns, session, is_all)
     if is_all and not dry_run and not yes:
         _confirm(found)
+    if not found:  # there need be no ledger either
+        if as_json:
+            put_document({"schema": "turnctl.stops/1", "stops": []})
+        elif not quiet:
+            put("nothing runs\n")
+        return Code.OK
     from turnctl.cli.progress import Progress, can_move
     from turnctl.cli.stopped import Stopped, plan
     from turnctl.cli.stopping import LOOK_S
@@ -149,7 +155,7 @@ def stop(
         if as_json:
             put_document({"schema": "turnctl.stops/1", "stops": [one.as_dict() for one in asked]})
         elif not quiet:
-            put("".join(one.text() for one in asked) or "nothing runs\n")
+            put("".join(one.text() for one in asked))
         return code
 
 
