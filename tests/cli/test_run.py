@@ -326,6 +326,18 @@ def test_summary_replaces_what_a_link_leads_to(tmp_path: Path) -> None:
     assert 0 == json.loads((tmp_path / "real").read_text())["exit_status"]
 
 
+@pytest.mark.parametrize("name", ["ledger.sqlite3", "ledger.sqlite3-wal", "copy.db"])
+def test_summary_replaces_no_ledger(tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str) -> None:
+    """A path that leads to a ledger by mistake costs no record: nothing is run."""
+    for file in ("ledger.sqlite3", "ledger.sqlite3-wal", "copy.db"):
+        (tmp_path / file).write_bytes(b"SQLite format 3\0...")
+    status = ask(capfd, "run", "--no-record", "--summary", str(tmp_path / name), "true")
+
+    assert 2 == status.status
+    assert "is a database, or a part of one, which no summary replaces" in status.err
+    assert b"SQLite format 3\0..." == (tmp_path / name).read_bytes()
+
+
 def test_summary_of_an_earlier_run_is_taken_away(tmp_path: Path) -> None:
     """While the command runs there is no summary that could be taken for its own."""
     path = tmp_path / "s.json"

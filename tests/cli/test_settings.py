@@ -267,9 +267,11 @@ def test_settings_of_other_commands_hold_nobody_up(desk: Desk, capfd: Capture) -
         (b"[tool.turnctl]\ncolor = never\n", "is no TOML: invalid value (at line 2, column 9)"),
         (b"[tool.turnctl]\ncolor = '\xff'\n", "is no TOML: it is not UTF-8"),
         (b"[tool.turnctl]\nx = " + b"[" * 9000 + b"\n", "is no TOML: it is nested too deep"),
+        (b"x = " + b"1" * 5000 + b"\n[tool.turnctl]\n", "is no TOML: it has a number that is too large"),
+        (b"[tool.turnctl.run]\ntty = 0x" + b"f" * 9000, "is no TOML: it has a number that is too large"),
         (b"[tool.turnctl]\n" + b"#" * 1024 * 1024, "is longer than 1 MiB"),
     ],
-    ids=["value", "bytes", "deep", "long"],
+    ids=["value", "bytes", "deep", "digits", "hex", "long"],
 )
 def test_file_that_is_no_toml_is_told(desk: Desk, capfd: Capture, data: bytes, said: str) -> None:
     """With 2, and with the way around it."""

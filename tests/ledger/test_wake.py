@@ -12,6 +12,7 @@ from desk import CANCELLER, Desk
 from stores import finish, line, program
 
 from turnctl.ledger import dealings, ears
+from turnctl.ledger.ears import open_ear, ring
 from turnctl.ledger.opening import open_sqlite
 from turnctl.ledger.sqlite import SqliteStore
 
@@ -92,6 +93,26 @@ def test_bell_that_was_removed_rings_again(store: SqliteStore, place: Path) -> N
     os.rename(f"{place}.bell", f"{place}.away")
     cancel(store, "i2")
     assert second.wait(LATE)
+
+
+def test_ear_outlives_the_folder_of_its_bell(tmp_path: Path) -> None:
+    """A folder that is removed or moved away makes it say "look" at each wait; one that is back is heard again."""
+    home = tmp_path / "home"
+    home.mkdir()
+    file = str(home / "bell")
+    ear = open_ear(file)
+    try:
+        home.rename(tmp_path / "away")
+        (tmp_path / "away" / "bell").unlink()
+
+        assert [True, True] == [ear.wait(0.01), ear.wait(0.01)]
+        home.mkdir()
+        ear.wait(0.01)
+        assert not ear.wait(0.01)
+        ring(file)
+        assert ear.wait(LATE)
+    finally:
+        ear.close()
 
 
 def test_ring_that_is_lost_is_found(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:

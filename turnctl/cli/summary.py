@@ -13,6 +13,7 @@ __all__ = ["check", "remove", "write"]
 
 _STREAMS = ("stdin", "stdout", "stderr")
 _MODE = 0o600
+_DATABASE = b"SQLite format 3\0"
 
 
 def check(path: str) -> str:
@@ -35,6 +36,8 @@ def check(path: str) -> str:
         raise BadArgument(f"{path} is a directory")
     if not stat.S_ISREG(mode):
         raise BadArgument(f"{path} is not a regular file, which the summary could replace in one step")
+    if _is_of_a_ledger(real):
+        raise BadArgument(f"{path} is a database, or a part of one, which no summary replaces; give a file of its own")
     for fd in (0, 1, 2):
         # also by another name: /dev/stdout, /proc/self/fd/2, the log that the shell has opened for us
         try:
@@ -49,6 +52,18 @@ def check(path: str) -> str:
     os.close(fd)
     os.unlink(beside)
     return real
+
+
+def _is_of_a_ledger(path: str) -> bool:
+    """Whether it is a database, such as a ledger, or what belongs to one that has its name, such as its log."""
+    folder, name = os.path.split(path)
+    if name.startswith("ledger.sqlite3") and os.path.exists(os.path.join(folder, "ledger.sqlite3")):
+        return True
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_DATABASE)) == _DATABASE
+    except OSError:
+        return False  # there is none yet, or none that can be read
 
 
 def remove(path: str) -> None:

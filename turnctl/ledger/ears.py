@@ -90,7 +90,7 @@ if sys.platform.startswith("linux"):
         def __init__(self, file: str) -> None:
             import ctypes
 
-            self._file = os.fsencode(file)
+            self._file, self._deaf = os.fsencode(file), False
             libc = ctypes.CDLL(None, use_errno=True)
             self._add = libc.inotify_add_watch
             self._errno = ctypes.get_errno
@@ -110,6 +110,8 @@ if sys.platform.startswith("linux"):
                 raise OSError(self._errno(), "inotify_add_watch")
 
         def wait(self, seconds: float) -> bool:
+            if self._deaf:
+                self._hang_again()
             poll = select.poll()
             poll.register(self._fd, select.POLLIN)
             poll.register(self._read, select.POLLIN)
@@ -118,14 +120,22 @@ if sys.platform.startswith("linux"):
                 self._drain()
             if self._fd in ready:
                 self._hear(os.read(self._fd, 4096))
-            return bool(ready)
+            return bool(ready) or self._deaf
+
+        def _hang_again(self) -> None:
+            try:
+                self._arm()
+            except OSError:  # its folder is gone, closed or full: who is deaf has to look, and tries at the next wait
+                self._deaf = True
+            else:
+                self._deaf = False
 
         def _hear(self, data: bytes) -> None:
             at = 0
             while at + 16 <= len(data):
                 mask = int.from_bytes(data[at + 4 : at + 8], sys.byteorder)
                 if mask & _GONE:  # somebody removed the bell: who rings makes another one
-                    self._arm()
+                    self._hang_again()
                     return
                 at += 16 + int.from_bytes(data[at + 12 : at + 16], sys.byteorder)
 
@@ -139,7 +149,7 @@ else:
         def __init__(self, file: str) -> None:
             self._file = file
             self._queue = select.kqueue()
-            self._bell = -1
+            self._bell, self._deaf = -1, False
             super().__init__()
             self._queue.control([select.kevent(self._read, select.KQ_FILTER_READ, select.KQ_EV_ADD)], 0)
             self._arm()
@@ -147,6 +157,7 @@ else:
         def _arm(self) -> None:
             if self._bell >= 0:
                 os.close(self._bell)
+                self._bell = -1
             _touch(self._file)
             self._bell = os.open(self._file, os.O_RDONLY | os.O_CLOEXEC)
             noted = select.KQ_NOTE_WRITE | select.KQ_NOTE_ATTRIB | select.KQ_NOTE_DELETE | select.KQ_NOTE_RENAME
@@ -154,15 +165,26 @@ else:
             self._queue.control([select.kevent(self._bell, select.KQ_FILTER_VNODE, flags, noted)], 0)
 
         def wait(self, seconds: float) -> bool:
+            if self._deaf:
+                self._hang_again()
             heard = self._queue.control(None, 8, seconds)
             for event in heard:
                 if event.ident == self._read:
                     self._drain()
                 elif event.fflags & (select.KQ_NOTE_DELETE | select.KQ_NOTE_RENAME):
-                    self._arm()
-            return bool(heard)
+                    self._hang_again()
+            return bool(heard) or self._deaf
+
+        def _hang_again(self) -> None:
+            try:
+                self._arm()
+            except OSError:  # its folder is gone, closed or full: who is deaf has to look, and tries at the next wait
+                self._deaf = True
+            else:
+                self._deaf = False
 
         def close(self) -> None:
             self._queue.close()
-            os.close(self._bell)
+            if self._bell >= 0:
+                os.close(self._bell)
             super().close()

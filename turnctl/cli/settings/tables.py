@@ -35,6 +35,9 @@ class Table(NamedTuple):
         return f"{self.found.path}{f', line {line}' if line else ''}: {key}"
 
 
+_TOO_LARGE = "it has a number that is too large"
+
+
 def read(found: Found) -> Table:
     """The tables of a file that counts. Raises ``SettingsProblem`` where it is no TOML."""
     import tomllib
@@ -47,12 +50,28 @@ def read(found: Found) -> Table:
         raise _no_toml(found, f"{str(error)[:1].lower()}{str(error)[1:]}") from error
     except RecursionError as error:
         raise _no_toml(found, "it is nested too deep") from error
+    except (ValueError, OverflowError) as error:  # of thousands of digits
+        raise _no_toml(found, _TOO_LARGE) from error
     prefix = ("tool", "turnctl") if found.is_pyproject else ()
     for word in prefix:
         data = data.get(word, {}) if isinstance(data, dict) else data
     if not isinstance(data, dict):
         raise SettingsProblem(f"{found.path}: tool.turnctl is no table", "write it as [tool.turnctl]")
+    if _has_too_large(data):
+        raise _no_toml(found, _TOO_LARGE)
     return Table(found, data, prefix)
+
+
+def _has_too_large(data: Any) -> bool:
+    """Whether a whole number below has more than the 64 bits of TOML: such a one may be too long even to be told."""
+    left = [data]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict | list):
+            left.extend(one.values() if isinstance(one, dict) else one)
+        elif isinstance(one, int) and not -(2**63) <= one < 2**63:
+            return True
+    return False
 
 
 def _no_toml(found: Found, why: str) -> SettingsProblem:
