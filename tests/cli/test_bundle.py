@@ -88,7 +88,7 @@ def test_bundle_and_verifier_go_to_stdout(shelf: Path, capfd: Capture, tmp_path:
     assert "task.failed" in done.stdout
 
 
-@pytest.mark.parametrize("args", [[], ["@"], ["-o", "x"], ["@", "-o", "-", "--json"]])
+@pytest.mark.parametrize("args", [[], ["@"], ["-o", "x"], ["@", "-o", ""], ["@", "-o", "-", "--json"]])
 def test_wrong_use_is_told(shelf: Path, capfd: Capture, args: list[str]) -> None:
     """With status 2 and what is right."""
     found = ask(capfd, "bundle", *args)

@@ -229,6 +229,7 @@ def test_lost_stdout_is_told(shelf: Path, capfd: Capture) -> None:
     ("args", "words"),
     [
         ([], "missing argument"),
+        (["@", "-o", ""], "-o: the name of the file is empty"),
         (["@", "-o", "-", "--json"], "--json answers on stdout"),
         (["@", "-o", "-", "--open"], "--open shows a file"),
         (["@", "--open", "--format", "md"], "--open shows html or svg, not md"),

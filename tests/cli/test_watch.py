@@ -133,6 +133,17 @@ def _live(folder: Path, *args: str, **env: str) -> Screen:
     return Screen(turnctl_argv(*args), (20, 100), TERM="xterm", TURNCTL_STATE_DIR=str(folder), **env)
 
 
+@pytest.mark.parametrize("args", [("top",), ("watch", RUNNING)], ids=["top", "watch"])
+def test_view_that_is_hung_up_on_dies_of_it(shelf: Path, args: tuple[str, ...]) -> None:
+    """By the signal, as the page says, and not with a word of what it could not show."""
+    with _live(shelf, *args, PYTHONWARNINGS="error") as screen:
+        screen.see("q ends")
+        screen.hang_up()
+        screen.ptyproc.wait()
+
+        assert (signal.SIGHUP, None) == (screen.ptyproc.signalstatus, screen.ptyproc.exitstatus)
+
+
 def test_last_state_stays(shelf: Path) -> None:
     """On a terminal it has a screen of its own; at the end what was seen last is on the first one."""
     with _live(shelf, "watch", RUNNING) as screen:

@@ -73,6 +73,8 @@ def bundle(
         return Code.OK
     if turn is None or output is None:
         raise click.UsageError("name a turn, and the file to write: turnctl bundle TURN -o FILE")
+    if not output:
+        raise click.UsageError("-o: the name of the file is empty; is a variable in it not set?")
     if as_json and output == "-":
         raise click.UsageError("--json answers on stdout, where the bundle goes; give -o a file")
 

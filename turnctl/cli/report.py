@@ -95,6 +95,8 @@ def report(
     state_dir: str | None,
     quiet: int,
 ) -> Code:
+    if output == "":
+        raise click.UsageError("-o: the name of the file is empty; is a variable in it not set?")
     form = form or _form_of(output)
     to_stdout = output == "-" or (output is None and not (is_terminal() or wants_browser or as_json))
     if to_stdout and (as_json or wants_browser):

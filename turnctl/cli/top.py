@@ -107,8 +107,11 @@ def top(
         put("\n".join(drawn(look.frame(columns, is_live=False), columns, None, colour=has_colour)) + "\n")
         return Code.OK
     ended_by = _show(look, parse_duration(interval, what="--interval") or 1.0, has_colour=has_colour)
+    from turnctl.cli.viewer import last_words
+
     columns, lines = size()
-    put("\n".join(drawn(look.frame(columns, is_live=False), columns, lines - 1, colour=has_colour)) + "\n")
+    with last_words(ended_by):
+        put("\n".join(drawn(look.frame(columns, is_live=False), columns, lines - 1, colour=has_colour)) + "\n")
     return Ending.by(ended_by) if ended_by else Code.OK
 
 

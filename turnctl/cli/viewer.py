@@ -6,23 +6,26 @@ Invariants
   V2  A signal is acted upon between two frames, never within one: its handler does nothing, and its number comes by
       the wake-up descriptor. A signal that is ignored stays ignored.
   V3  While the view is stopped by Ctrl-Z the first screen is there; afterwards the second one is drawn anew.
+  V4  A view whose terminal is taken away ends by the hang-up, whatever could not be shown any more.
 
 For the main thread.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
+from turnctl.cli.problems import Problem
 from turnctl.cli.stdout import put
 
-__all__ = ["Viewer"]
+__all__ = ["Viewer", "last_words"]
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
@@ -83,7 +86,7 @@ class Viewer:
             return
         self._is_shown = True
         self._listen()
-        put(_ENTER)
+        self._put(_ENTER)
 
     def _leave(self) -> None:
         if not self._is_shown:
@@ -94,7 +97,7 @@ class Viewer:
 
             with suppress(termios.error):  # it is gone
                 termios.tcsetattr(0, termios.TCSADRAIN, self._modes)
-        put(_LEAVE)
+        self._put(_LEAVE)
 
     def _listen(self) -> None:
         """Have keys come one by one, without showing them, where stdin is a terminal."""
@@ -111,7 +114,15 @@ class Viewer:
 
     def draw(self, lines: Iterable[str]) -> None:
         """Put this in place of what is shown, in one write, so that it does not flicker."""
-        put("\x1b[H" + "\x1b[K\r\n".join(lines) + "\x1b[K\x1b[J")
+        self._put("\x1b[H" + "\x1b[K\r\n".join(lines) + "\x1b[K\x1b[J")
+
+    def _put(self, text: str) -> None:
+        try:
+            put(text)
+        except Problem as problem:
+            if not _is_hung_up(problem):
+                raise
+            self.ended_by = self.ended_by or signal.SIGHUP  # it may come later than that, and to the leader alone
 
     # -- what comes ---------------------------------------------------------------------------------------------------
 
@@ -135,7 +146,9 @@ class Viewer:
                 self.ended_by = self.ended_by or number
         if signal.SIGTSTP in came and self.ended_by is None:
             self._stop()
-        elif signal.SIGCONT in came and self._is_shown:  # stopped by another than Ctrl-Z: who knows what was set since
+        elif (
+            signal.SIGCONT in came and self._is_shown and self.ended_by is None
+        ):  # stopped by another than Ctrl-Z: who knows what was set since
             self._leave()
             self._enter()
         if 0 in set(ready) and self._has_keys:
@@ -153,6 +166,22 @@ class Viewer:
         self._leave()
         os.kill(os.getpid(), signal.SIGSTOP)
         self._enter()
+
+
+@contextmanager
+def last_words(ended_by: int | None) -> Iterator[None]:
+    """For what is shown after the view: that it cannot be is no error where the terminal has been taken away."""
+    try:
+        yield
+    except Problem as problem:
+        if ended_by != signal.SIGHUP or problem.word != "stdout_lost":
+            raise
+
+
+def _is_hung_up(problem: Problem) -> bool:
+    """Whether it says that the terminal was taken away, from somebody who has to end then."""
+    why = problem.__cause__
+    return isinstance(why, OSError) and why.errno == errno.EIO and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
 
 
 def _nothing(*_: object) -> None:

@@ -98,9 +98,12 @@ def watch(
     if not (as_json or as_lines or quiet) and can_move() and is_there():
         teller = _Live(state_dir, colour=is_coloured(color))
     ended_by = watching.through(teller, limit)
-    teller.end(watching.glance)
-    if as_json:
-        put_document(line_of(watching.glance))
+    from turnctl.cli.viewer import last_words
+
+    with last_words(ended_by):
+        teller.end(watching.glance)
+        if as_json:
+            put_document(line_of(watching.glance))
     if watching.is_reached:
         return code_of(watching.glance)
     if not quiet:
