@@ -146,9 +146,8 @@ class Viewer:
                 self.ended_by = self.ended_by or number
         if signal.SIGTSTP in came and self.ended_by is None:
             self._stop()
-        elif (
-            signal.SIGCONT in came and self._is_shown and self.ended_by is None
-        ):  # stopped by another than Ctrl-Z: who knows what was set since
+        elif signal.SIGCONT in came and self._is_shown and self.ended_by is None:
+            # stopped by another than Ctrl-Z: who knows what was set since; one that comes with a hang-up is none
             self._leave()
             self._enter()
         if 0 in set(ready) and self._has_keys:
