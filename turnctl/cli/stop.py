@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -16,14 +16,17 @@ from turnctl.cli.interrupts import telling_when_interrupted
 from turnctl.cli.names import find
 from turnctl.cli.opened import no_turns, opened
 from turnctl.cli.options import Duration
-from turnctl.cli.problems import Problem
+from turnctl.cli.problems import Problem, of_store
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.talk import explain
 from turnctl.cli.user import login, one_line
 from turnctl.clock import parse_duration
+from turnctl.errors import StoreBusy, StoreError
 from turnctl.ledger.whereabouts import default_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from turnctl.ledger.glance import Glance
 
 __all__ = ["stop"]
@@ -126,7 +129,11 @@ def stop(
 
     progress = _Progress()
     explain(f"{'reads' if dry_run else 'writes to'} {default_path(state_dir)}")
-    with telling_when_interrupted(progress.told), closing(open_sqlite(default_path(state_dir), busy_s=LOOK_S)) as store:
+    with (
+        telling_when_interrupted(progress.told),
+        _telling_who_is_left(found, progress),
+        closing(open_sqlite(default_path(state_dir), busy_s=LOOK_S)) as store,
+    ):
         if dry_run:
             if as_json:
                 planned = [Stopped.planned(store, one, expect_rev) for one in found]
@@ -157,6 +164,24 @@ def stop(
         elif not quiet:
             put("".join(one.text() for one in asked))
         return code
+
+
+@contextmanager
+def _telling_who_is_left(found: list[Glance], progress: _Progress) -> Iterator[None]:
+    """Where a stop cannot be put on record, say which programs go on: they can still be ended by hand."""
+    try:
+        yield
+    except StoreError as error:
+        runs = [one for one in found if not one.is_over and one.turn_id not in progress.accepted]
+        if isinstance(error, StoreBusy) or not runs:
+            raise
+        problem = of_store(error)
+        pids = " ".join(str(one.pid) for one in runs[:8])
+        whose = f"{_listed([one.turn_id for one in runs])} {'goes' if len(runs) == 1 else 'go'} on"
+        problem.hint += (
+            f"; until then {whose}: kill {pids} ends {'it' if len(runs) == 1 else 'them'} without a record of why"
+        )
+        raise problem from error
 
 
 class _Progress:
