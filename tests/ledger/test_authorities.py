@@ -8,7 +8,7 @@ import pytest
 from standins import Thing, own
 
 import turnctl
-from turnctl.ledger import dealings
+from turnctl.ledger import dealings, stacks
 from turnctl.ledger.identity import this_process
 from turnctl.records.changes import By
 from turnctl.records.tasks import Holder
@@ -267,6 +267,7 @@ def test_store_that_fails_at_the_end_is_told_and_raised(
     assert turn.is_over
     assert "could not be asked or told" in turn.report.notes[0]
     assert "running" == task.state
+    assert task.inc not in stacks.at_work
 
 
 def test_lease_is_held_by_this_process(ledger: turnctl.Ledger) -> None:

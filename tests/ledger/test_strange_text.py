@@ -111,15 +111,18 @@ def test_refusal_says_how_to_name_a_tenant(ledger: turnctl.Ledger) -> None:
 
 
 def test_full_disk_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where SQLite calls it an I/O error, since it found no room for its index; and only where there is none."""
-    error = sqlite3.OperationalError("disk I/O error")
-    error.sqlite_errorcode, error.sqlite_errorname = 4874, "SQLITE_IOERR_SHMSIZE"
+    """Also where SQLite calls it an I/O error; without room for its index nothing else can be meant."""
     path = str(tmp_path / "l.db")
-    roomy = refusals.told(error, path, "reading")
+    written, index = sqlite3.OperationalError("disk I/O error"), sqlite3.OperationalError("disk I/O error")
+    written.sqlite_errorcode, written.sqlite_errorname = 778, "SQLITE_IOERR_WRITE"
+    index.sqlite_errorcode, index.sqlite_errorname = 4874, "SQLITE_IOERR_SHMSIZE"
+    roomy = [refusals.told(one, path, "reading") for one in (written, index)]
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((4096, 4096, 10, 0, 0, 9, 9, 9, 0, 255)))
+    full = [refusals.told(one, path, "reading") for one in (written, index)]
 
-    assert isinstance(roomy, StoreDamaged)
-    assert isinstance(refusals.told(error, path, "reading"), StoreFull)
+    assert [StoreDamaged, StoreFull] == [type(one) for one in roomy]
+    assert [StoreFull, StoreFull] == [type(one) for one in full]
+    assert "ulimit -f" in str(roomy[1])
 
 
 def test_payload_of_many_bytes_is_kept() -> None:

@@ -137,7 +137,8 @@ def _go_through(turn: TurnCore, proposed: Outcome) -> bool:
     if bridge is not None:
         bridge.finish(_BRIDGE_WAIT_S)
     if turn._ruling is not None:
-        struck = struck or turn._ruling.leaving()
+        trouble = turn._ruling.leaving()  # also where its outcome could not be told: nothing may go on listening
+        struck = struck or trouble
     points.reach("turn.end.leaving")
     _close_place(turn)
     turn._leave()
