@@ -134,7 +134,8 @@ def test_no_room_while_in_use_is_told(shelf: Path, tmp_path: Path, capfd: Captur
     expected = Ended(5, "", said(message, hint))
     if command == "stop":  # what goes on can still be ended
         newest = json.loads(ask(capfd, "ps", "-n", "1", "--json").out)["turns"][0]
-        hint += f"; until then {newest['turn_id']} goes on: kill {newest['execution']['pid']} ends it without a record of why"
+        whose, pid = newest["turn_id"], newest["execution"]["pid"]
+        hint += f"; until then {whose} goes on: kill {pid} ends it without a record of why"
         expected = Ended(5, "", said(message, hint))
     if command == "bundle":
         message = f"{out} could not be written: File too large"
