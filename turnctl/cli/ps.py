@@ -63,7 +63,7 @@ SCHEMA = "turnctl.turns/1"
         ),
     ],
 )
-@click.option("-a", "--all", "is_all", is_flag=True, help="Also those that have ended.")
+@click.option("-a", "--all", "is_all", is_flag=True, help="Also those that have told their end; lost ones never do.")
 @click.option("-s", "--session", type=SessionWanted(), metavar="NAME", help="Only those of this session.")
 @click.option(
     "--state", "states", multiple=True, type=State(), metavar="STATE", help="Only those in this state; repeatable."

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from turnctl import log
 from turnctl.cli.answering import Answering, answering
@@ -151,9 +152,12 @@ def stop(
             log.event("stop.asked", turn=one.turn_id, by=who, reason=reason, refused=stopped.refusal is not None)
             if stopped.refusal is None:
                 progress.accepted.append(one.turn_id)
+        grace_s = parse_duration(grace, what="--grace", zero=True) or 0.0
+        if not force and click.get_current_context().get_parameter_source("grace") is not ParameterSource.DEFAULT:
+            for stopped in asked:
+                stopped.say_whose_grace(grace_s)
         if not no_wait:
             within = parse_duration(wait, what="--wait") or 0.0
-            grace_s = parse_duration(grace, what="--grace", zero=True) or 0.0
             shown = Progress(moves=can_move(as_json=as_json, quiet=quiet), quiet=quiet > 0)
             Stopped.see_through(asked, within, grace_s, kill=force, progress=shown)
         code = max(

@@ -52,6 +52,11 @@ class Stopped:
         answer = self._stopping.answer
         return answer if isinstance(answer, Refusal) else None
 
+    def say_whose_grace(self, grace_s: float) -> None:
+        """Say it where another grace counts than the one that was asked for."""
+        if self.refusal is None:
+            self._stopping.say_whose_grace(grace_s)
+
     @staticmethod
     def see_through(
         asked: Sequence[Stopped], within_s: float, grace_s: float, *, kill: bool, progress: Progress

@@ -130,6 +130,15 @@ class Stopping:
             self._say_who(report, row, until - now, kill=kill)
         return True
 
+    def say_whose_grace(self, grace_s: float) -> None:
+        """Where its own program goes on by another grace than was asked for, say so: it cannot be changed from here."""
+        row = self._store.read(lambda books: books.turn(self.turn_id))
+        if self._quiet or row is None or row.grace_s in (None, grace_s) or row.ended_at is not None:
+            return
+        if proof_of_death(row.holder) is None:
+            own = format_duration(row.grace_s or 0.0)
+            say(f"{self.prefix}its own program gives it {own}, and hears of no other grace; --force kills at once")
+
     @property
     def waits_for(self) -> Holder | None:
         """The program whose end is worth another look."""
