@@ -147,6 +147,22 @@ def test_end_of_the_turn_waits_for_a_rename_under_way(place: Path) -> None:
     assert [("completed", None)] == files(turn)
 
 
+def test_interruption_of_the_rename_is_unknown(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What strikes while the file is moved may have come before it or after it: neither is claimed."""
+    moved = os.replace
+
+    def struck(*args: Any) -> None:
+        moved(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", struck)
+    with pytest.raises(KeyboardInterrupt), turnctl.turn() as turn:
+        write(turn, place, named=True)
+
+    assert "new" == place.read_text()
+    assert [("unknown", f"KeyboardInterrupt while {place} was being put in its place")] == files(turn)
+
+
 def test_rename_that_outlasts_the_grace_is_unknown(place: Path) -> None:
     """The end of the turn does not wait for ever, and claims nothing."""
     with pause_at("staging.moving") as pause:

@@ -253,8 +253,11 @@ class _Landing:
         try:
             points.reach("staging.moving")
             self._place.land()
-        except BaseException as error:
+        except OSError as error:
             self.close("failed", f"{type(error).__name__}: {error}")
+            raise
+        except BaseException as error:  # a Ctrl-C that struck in here, before the rename or after it
+            self.close("unknown", f"{type(error).__name__} while {self.name} was being put in its place")
             raise
         self.close("completed")
 
