@@ -1,12 +1,13 @@
-"""The state directory that the commands of a test answer from."""
+"""The state directory that the commands of a test answer from, and what is done beside them while they run."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import time
 from _thread import LockType
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,17 @@ def shelf(_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setenv("TURNCTL_STATE_DIR", str(folder))
     with clock.use(HalfPast()):
         yield folder
+
+
+@pytest.fixture
+def beside() -> Iterator[Callable[[Callable[[], object]], None]]:
+    """Has something done on another thread while a command runs here."""
+    threads: list[threading.Thread] = []
+
+    def begin(fn: Callable[[], object]) -> None:
+        threads.append(threading.Thread(target=fn))
+        threads[-1].start()
+
+    yield begin
+    for one in threads:
+        one.join()

@@ -6,8 +6,6 @@ import json
 import shutil
 import signal
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -220,20 +218,6 @@ def test_pruned_is_told(shelf: Path, capfd: Capture) -> None:
 
 
 # -- what comes -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def beside() -> Iterator[Callable[[Callable[[], object]], None]]:
-    """Has something done on another thread while a command runs here."""
-    threads: list[threading.Thread] = []
-
-    def begin(fn: Callable[[], object]) -> None:
-        threads.append(threading.Thread(target=fn))
-        threads[-1].start()
-
-    yield begin
-    for one in threads:
-        one.join()
 
 
 def _end(folder: Path, outcome: Any = "completed") -> None:

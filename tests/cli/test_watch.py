@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +18,6 @@ from turnctl.ledger import dealings, turnrows
 COMPLETED, FAILED, CANCELLED, UNRESOLVED, LOST, RUNNING = IDS
 Capture = pytest.CaptureFixture[str]
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
-
-
-@pytest.fixture
-def beside() -> Iterator[Callable[[Callable[[], object]], None]]:
-    """Has something done on another thread while a command runs here."""
-    threads: list[threading.Thread] = []
-
-    def begin(fn: Callable[[], object]) -> None:
-        threads.append(threading.Thread(target=fn))
-        threads[-1].start()
-
-    yield begin
-    for one in threads:
-        one.join()
 
 
 def _end(folder: Path) -> None:
