@@ -106,6 +106,9 @@ def resumes(result: RunResult, client: Any, kept: list[RunCheckpoint]) -> RunRes
     assert_type(checkpoint.pending, tuple[PendingCall, ...])
     assert_type(result.record.resumes, str | None)
     loop.resume(checkpoint.as_dict(), timeout="5s")
+    with loop.resume_stream(checkpoint.as_dict(), timeout="5s") as events:
+        assert_type(events, RunStream)
+        assert_type(events.result, RunResult | None)
     return loop.resume(checkpoint)
 
 

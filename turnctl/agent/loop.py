@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from turnctl.agent.history import History
 from turnctl.agent.messages import messages_of
-from turnctl.agent.resuming import prepared
+from turnctl.agent.resuming import prepared, refuse_another_history
 from turnctl.agent.retrying import Breaker, Retry
 from turnctl.agent.running import Run
 from turnctl.agent.signal import CancelSignal
@@ -202,6 +202,24 @@ class AgentLoop:
         """
         found, run_id, options, overdue = prepared(self, checkpoint, timeout, task)
         return Run(self, found.input, run_id, options, None, found, overdue).go()
+
+    def resume_stream(
+        self,
+        checkpoint: RunCheckpoint | Mapping[str, Any],
+        *,
+        timeout: float | str | None = None,
+        task: LedgerTask | None = None,
+    ) -> RunStream:
+        """Go on from a checkpoint as ``resume`` does, event by event as ``stream`` does. Does not block by itself.
+
+        What is wrong with the checkpoint is raised here. What the ledger refuses is raised by the first event that is
+        asked for, since the run begins there, and so is ``BadArgument`` if the loop has had another run in between.
+        """
+        found, run_id, options, overdue = prepared(self, checkpoint, timeout, task)
+        return RunStream(
+            lambda sink: Run(self, found.input, run_id, options, sink, found, overdue),
+            lambda: refuse_another_history(self.history, found),
+        )
 
     def cancel(self, reason: str | None = None, *, by: str | None = None) -> StopAnswer:
         """Stop the run that is running, or the next one; short for ``cancel_signal.cancel``."""

@@ -27,12 +27,13 @@ from turnctl.records.runs import CallRecord, StepRecord, StopReason
 from turnctl.tokens.ids import new_turn_id
 
 if TYPE_CHECKING:
+    from turnctl.agent.history import History
     from turnctl.agent.loop import AgentLoop
     from turnctl.agent.running import Run
     from turnctl.ledger.task import LedgerTask
     from turnctl.records.effects import Effect
 
-__all__ = ["checkpoint_of", "prepared", "restore", "save"]
+__all__ = ["checkpoint_of", "prepared", "refuse_another_history", "restore", "save"]
 
 
 # -- taking one -------------------------------------------------------------------------------------------------------
@@ -101,12 +102,7 @@ def prepared(
         raise BadArgument(f"the window could not hold run {found.run_id}, so nothing of it is fed; begin another run")
     if missing := sorted(set(found.tools) - set(loop.tools)):
         raise BadArgument(f"run {found.run_id} had tools that this loop has not: {', '.join(missing)}; give it those")
-    has = loop.history.transcript
-    if has != found.transcript[: len(has)]:
-        raise BadArgument(
-            f"this loop has {len(has)} messages that are not the beginning of run {found.run_id}; resume it with a "
-            "loop that has no history of its own"
-        )
+    refuse_another_history(loop.history, found)
     wanted = _task_of(loop, found, task)
     limit, overdue = parse_duration(timeout, what="timeout", none=True), None
     if timeout is None and loop.timeout_s is not None:
@@ -114,6 +110,16 @@ def prepared(
         if limit <= 0:
             limit, overdue = None, f"it had run for longer than {format_duration(loop.timeout_s)} when it was resumed"
     return found, new_turn_id(), {"timeout": limit, "task": wanted}, overdue
+
+
+def refuse_another_history(history: History, found: RunCheckpoint) -> None:
+    """Raise ``BadArgument`` if ``history`` has what would be lost by going on from ``found``."""
+    has = history.transcript
+    if has != found.transcript[: len(has)]:
+        raise BadArgument(
+            f"this loop has {len(has)} messages that are not the beginning of run {found.run_id}; resume it with a "
+            "loop that has no history of its own"
+        )
 
 
 def _task_of(loop: AgentLoop, found: RunCheckpoint, task: LedgerTask | None) -> LedgerTask | None:
@@ -136,6 +142,7 @@ def _task_of(loop: AgentLoop, found: RunCheckpoint, task: LedgerTask | None) -> 
 def restore(run: Run, found: RunCheckpoint, overdue: str | None) -> None:
     """Put the run where ``found`` was taken, with each pending call closed (C2). The run's turn has begun."""
     history = run.loop.history
+    refuse_another_history(history, found)  # of a run of another thread, between that look and this turn
     history._restore(found)
     told = [_closed(run, found, one) for one in found.pending]
     # one that was not started has no result: so a first reply of which nothing was begun is not fed

@@ -38,7 +38,10 @@ _LEFT = "its events are not wanted any more"
 class _Feed:
     """What the run and its consumer share."""
 
-    def __init__(self, make: Callable[[Callable[[Event], object]], Run]) -> None:
+    def __init__(
+        self, make: Callable[[Callable[[Event], object]], Run], look: Callable[[], object] | None = None
+    ) -> None:
+        self._look = look
         self.events: list[Event] = []
         self.wanted = 0  # how many events the consumer has asked for
         self._count = itertools.count(1)  # several threads of a wave may tell at once
@@ -63,6 +66,8 @@ class _Feed:
 
     def go(self) -> None:
         try:
+            if self._look is not None:
+                self._look()
             self.result = self.run.go()
         except BaseException as error:  # noqa: BLE001 - raised where the events are asked for
             self.error = error
@@ -81,13 +86,15 @@ class _Feed:
 
 
 class RunStream:
-    """The events of one run; for one loop, on one thread at a time. Made by ``AgentLoop.stream``.
+    """The events of one run; for one loop, on one thread at a time. Made by ``AgentLoop.stream`` and ``resume_stream``.
 
     The run begins with the first event that is asked for.
     """
 
-    def __init__(self, make: Callable[[Callable[[Event], object]], Run]) -> None:
-        self._feed = _Feed(make)
+    def __init__(
+        self, make: Callable[[Callable[[Event], object]], Run], look: Callable[[], object] | None = None
+    ) -> None:
+        self._feed = _Feed(make, look)
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
@@ -105,7 +112,7 @@ class RunStream:
         return self
 
     def __next__(self) -> Event:
-        """The next event. Blocks until there is one; raises what ``AgentLoop.run`` would raise."""
+        """The next event. Blocks until there is one; raises what ``run`` or ``resume`` would raise."""
         feed = self._feed
         if self._is_closed:
             raise StopIteration
