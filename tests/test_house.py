@@ -18,7 +18,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 SOURCE = CHECKOUT / "turnctl"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-GROUND = frozenset({"errors", "points", "lazily", "records", "clock", "log"})
+GROUND = frozenset({"spelling", "errors", "points", "lazily", "records", "clock", "log"})
 SIGNAL = GROUND | {"tokens"}
 ABOVE_SIGNAL = SIGNAL | {"waiting", "signals"}
 WORK = ABOVE_SIGNAL | {"processes", "ledger"}
@@ -29,12 +29,13 @@ ALL = FACES | {FACE}
 #: Which other rooms a room may import, also lazily. Dependencies point down only.
 LOWER = {
     "_version": frozenset[str](),
-    "errors": frozenset[str](),
+    "spelling": frozenset[str](),
+    "errors": frozenset({"spelling"}),
     "points": frozenset[str](),
     "lazily": frozenset[str](),
-    "records": frozenset({"errors", "lazily"}),
+    "records": frozenset({"spelling", "errors", "lazily"}),
     "clock": frozenset({"errors", "records"}),
-    "log": frozenset({"errors", "records", "clock"}),
+    "log": frozenset({"spelling", "errors", "records", "clock"}),
     "tokens": GROUND,
     "waiting": SIGNAL,
     "signals": SIGNAL,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from turnctl.spelling import visible
+
 if TYPE_CHECKING:
     from turnctl.records.process import Completed
     from turnctl.records.stops import Recorded, StopRecord
@@ -200,7 +202,7 @@ class StoreError(TurnctlError):
     """
 
     def __init__(self, message: str, *, path: str = "") -> None:
-        super().__init__(message)
+        super().__init__(visible(message))  # names of files stand in it
         self.path = path
 
 

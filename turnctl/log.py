@@ -12,6 +12,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from turnctl.spelling import visible
+
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
     from logging import Logger
@@ -110,4 +112,4 @@ def _render(name: str, fields: dict[str, object]) -> tuple[str, dict[str, Any]]:
     # the host may have bound names that logfmt refuses; those stand in the fields alone
     shown = {key: value for key, value in built.items() if key.isidentifier()}
     line = structlog.processors.LogfmtRenderer(bool_as_flag=False)(None, "", shown)
-    return f"{head} {line}".rstrip(), {"event": head, **built}
+    return visible(f"{head} {line}".rstrip()), {"event": head, **built}

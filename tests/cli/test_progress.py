@@ -84,7 +84,7 @@ def test_line_moves_and_goes(terminal: int, monkeypatch: pytest.MonkeyPatch) -> 
     while not _is_empty(terminal):
         last += os.read(terminal, 4096).decode("utf-8", "ignore")
 
-    assert "⠋ holding ?rows ██████████████████░░░░░░ 75% (0s, 30s left)" in first
+    assert "⠋ holding \\x1brows ██████████████████░░░░░░ 75% (0s, 30s left)" in first
     assert "\r\x1b[Kturnctl: a word" in said
     assert last.endswith("\r\x1b[K")
     assert ("", False) == (talk.clearing, any(one.name == "turnctl-progress" for one in threading.enumerate()))

@@ -143,7 +143,7 @@ def test_names_cannot_move_the_cursor(shelf: Path, capfd: Capture) -> None:
     """What a program calls itself is printed without control characters."""
     from turnctl.cli.table import lines
 
-    assert ["A     B", "?[2J  x?y"] == lines(("A", "B"), [("\x1b[2J", "x\ny")])
+    assert ["A        B", r"\x1b[2J  x\ny"] == lines(("A", "B"), [("\x1b[2J", "x\ny")])
 
 
 def test_colour_is_only_where_asked_for(shelf: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

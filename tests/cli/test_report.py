@@ -44,6 +44,25 @@ def test_name_of_the_file_says_what_it_is(shelf: Path, capfd: Capture, tmp_path:
     assert [name, "state"] == sorted(one.name for one in tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("name", "ending"),
+    [("r.foo", ".foo"), ("r.html.gz", ".gz"), ("turn-2.5", ".5"), ("r.", "."), ("x.d/r.PDF", ".PDF"), ("r.\n", ".\\n")],
+)
+def test_ending_that_says_nothing_is_told(shelf: Path, capfd: Capture, tmp_path: Path, name: str, ending: str) -> None:
+    """Rather than a page under a name that promises something else; nothing is written, and --format goes first."""
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    refused = ask(capfd, "report", UNRESOLVED, "-o", str(path))
+    is_made = path.exists()
+    known = ".html, .htm, .svg, .md, .markdown, .trace.json, .trace, .json"
+
+    assert (2, "", False) == (refused.status, refused.out, is_made)
+    assert refused.err.startswith(f"turnctl: error: -o: no format is known by the ending {ending}; {known} are\n")
+    assert "turnctl: hint: end the name of FILE with one of these, or say --format FORMAT\n" in refused.err
+    assert 0 == ask(capfd, "report", UNRESOLVED, "-o", str(path), "--format", "svg").status
+    assert path.read_text().startswith("<?xml version=")
+
+
 @pytest.mark.parametrize("turn", IDS)
 def test_every_turn_is_drawn_in_every_form(shelf: Path, capfd: Capture, turn: str) -> None:
     """Whatever became of it; as JSON it fits its schema, the record whole."""
@@ -183,7 +202,7 @@ def test_what_cannot_be_written_is_told(
     assert (1, "not_written") == (nowhere.status, fits(json.loads(nowhere.out))["code"])
     assert "No such file or directory" in nowhere.err
     assert (1, 1) == (full.status, no_name.status)
-    assert f"turnctl: error: '{path}' could not be written: No space left on device\nturnctl: hint: " in full.err
+    assert f"turnctl: error: {path} could not be written: No space left on device\nturnctl: hint: " in full.err
     assert ["state"] == [one.name for one in tmp_path.iterdir()]
 
 

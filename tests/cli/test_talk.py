@@ -9,7 +9,7 @@ from turnctl.cli.talk import complain, names, say
 
 def test_each_line_has_our_name(capfd: pytest.CaptureFixture[str]) -> None:
     """Several lines are several lines of ours."""
-    say("one\ntwo")
+    say("one", "two")
     complain("wrong", "do this")
     complain("wrong")
 
@@ -18,10 +18,10 @@ def test_each_line_has_our_name(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_control_characters_are_not_passed_on(capfd: pytest.CaptureFixture[str]) -> None:
-    """What a process calls itself cannot clear the screen, nor bring stderr into trouble."""
-    say("a\x1b[2Jb\x07 \udcff é")
+    """What a process calls itself cannot clear the screen, nor begin a line, nor bring stderr into trouble."""
+    say("a\x1b[2Jb\x07 \udcff é\nturnctl: fine")
 
-    assert "turnctl: a?[2Jb? ? é\n" == capfd.readouterr().err
+    assert "turnctl: a\\x1b[2Jb\\x07 \\xff é\\nturnctl: fine\n" == capfd.readouterr().err
 
 
 def test_long_list_of_names_is_cut() -> None:

@@ -16,6 +16,7 @@ from turnctl.cli.problems import Problem
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.talk import complain, explain, say
 from turnctl.errors import BadArgument
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from turnctl.ledger.store import Store
@@ -107,7 +108,7 @@ def bundle(
         put_document(made.as_dict())
     elif output != "-" and not quiet:
         logs = "1 log" if made.incarnations == 1 else f"{made.incarnations} logs"
-        put(f"{output}: {inc}, {logs}, {made.size} bytes, fingerprint {made.fingerprint}\n")
+        put(f"{visible(output)}: {inc}, {logs}, {made.size} bytes, fingerprint {made.fingerprint}\n")
     elif not quiet:
         say(f"fingerprint {made.fingerprint}")
     if made.refused is not None:

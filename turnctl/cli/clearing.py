@@ -10,10 +10,10 @@ import click
 from turnctl.cli.codes import Code
 from turnctl.cli.problems import Problem
 from turnctl.cli.stdout import put, put_document
-from turnctl.cli.table import clean
 from turnctl.processes.clearing import end_leftovers
 from turnctl.processes.remains import leftovers
 from turnctl.processes.table import shows_us
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,12 +58,12 @@ def _tell(rows: list[tuple[Leftover, Fate | None, str]], *, is_dry: bool, as_jso
         processes = [{**one._asdict(), "fate": fate, "text": text} for one, fate, text in rows]
         put_document({"schema": SCHEMA, "dry_run": is_dry, "processes": processes})
     elif not quiet:
-        put("".join(f"{clean(str(one))}: {text}\n" for one, _, text in rows) or f"{_NONE}\n")
+        put("".join(f"{visible(str(one))}: {text}\n" for one, _, text in rows) or f"{_NONE}\n")
 
 
 def _confirm(found: Sequence[Leftover]) -> None:
     """Ask a person, where there is one to ask; else it has to be said beforehand."""
-    listed = clean("; ".join(map(str, found)))
+    listed = visible("; ".join(map(str, found)))
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()):
         many = "a process" if len(found) == 1 else f"{len(found)} processes"
         raise click.UsageError(f"--end-leftovers would end {many} ({listed}); say that you mean it: -y")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from turnctl.cli.codes import Code
@@ -9,7 +11,7 @@ from turnctl.cli.common import option
 from turnctl.cli.completing.places import SHELLS
 from turnctl.cli.help import Steady
 from turnctl.cli.problems import Problem
-from turnctl.cli.stdout import put, put_document
+from turnctl.cli.stdout import put, put_bytes, put_document
 from turnctl.cli.talk import say
 
 __all__ = ["completion"]
@@ -63,8 +65,8 @@ def completion(shell: str | None, is_install: bool, is_path: bool, as_json: bool
     if as_json:
         document = {"schema": SCHEMA, "shell": shell, "path": path, "script": text, "installed": is_install}
         put_document(document | {"written": is_new})
-    elif is_path or is_install:
-        put(f"{path}\n")
+    elif path is not None and (is_path or is_install):
+        put_bytes(os.fsencode(path) + b"\n")
     else:
         put(text)
     return Code.OK

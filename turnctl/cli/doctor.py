@@ -3,6 +3,7 @@ to end what earlier commands have left (``cli.clearing``)."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,10 @@ from turnctl.cli.options import Duration
 from turnctl.cli.problems import Problem
 from turnctl.cli.settings.taking import taken_of
 from turnctl.cli.showing import colour_option
-from turnctl.cli.stdout import put, put_document, width
-from turnctl.cli.table import clean
+from turnctl.cli.stdout import put, put_bytes, put_document, width
 from turnctl.cli.talk import say
 from turnctl.clock import parse_duration
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from turnctl.cli.checks.check import Check
@@ -128,7 +129,7 @@ def doctor(
         if given:
             raise click.UsageError(f"{option} goes with --end-leftovers")
     if name is not None:
-        put(f"{_path(name, state_dir)}\n")
+        put_bytes(os.fsencode(_path(name, state_dir)) + b"\n")
         return Code.OK
     if is_settings:
         from turnctl.cli.settings import shown
@@ -211,7 +212,7 @@ def _text(check: Check, color: Colour) -> str:
     word: Any = found.status.ljust(4)
     if is_coloured(color) and _PAINT[found.status]:
         word = paint_state(_PAINT[found.status], word)
-    text = f"{word}  {check.id:<20}  {clean(found.summary)}\n"
+    text = f"{word}  {check.id:<20}  {visible(found.summary)}\n"
     if found.remedy and found.status in ("warn", "fail"):
-        text += f"      fix: {clean(found.remedy)}\n"
+        text += f"      fix: {visible(found.remedy)}\n"
     return text

@@ -14,11 +14,12 @@ from turnctl.cli.opened import no_turns, opened
 from turnctl.cli.problems import Problem
 from turnctl.cli.showing import colour_option, format_of, precise, time_option
 from turnctl.cli.stdout import put, put_document, put_line, width
-from turnctl.cli.table import clean, lines
+from turnctl.cli.table import lines
 from turnctl.cli.times import TimeFormat, shown
 from turnctl.clock import wall
 from turnctl.ledger.effects_glance import effects as look
 from turnctl.ledger.effects_glance import events_of, receipts_of
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from turnctl.ledger.effects_glance import EffectGlance
@@ -236,9 +237,9 @@ def _show(there: Glances, one: EffectGlance, time_format: TimeFormat | None, is_
         *[("makes good", str(one.compensates))] * (one.compensates is not None),
     ]
     text = [f"{one.effect_id}  {one.kind} {one.key!r}  {one.disposition}"]
-    text += [f"  {name:<10}  {clean(value)}" for name, value in rows]
+    text += [f"  {name:<10}  {visible(value)}" for name, value in rows]
     text.append("history")
-    text += [f"  {shown(each['at'], how, now)}  {each['kind']} by {clean(each['actor'])}" for each in events]
+    text += [f"  {shown(each['at'], how, now)}  {each['kind']} by {visible(each['actor'])}" for each in events]
     put("\n".join(text) + "\n")
     return _code([one], is_check)
 

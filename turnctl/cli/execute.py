@@ -206,9 +206,9 @@ class Execution:
 
     # -- what is said -----------------------------------------------------------------------------------------
 
-    def _say(self, text: str) -> None:
+    def _say(self, *lines: str) -> None:
         if not self._plan.quiet:
-            say(text)
+            say(*lines)
 
     def _members(self) -> list[tuple[str, int]]:
         return members(self._leader, self._warden)
@@ -218,8 +218,7 @@ class Execution:
         record = self._turn.token.record
         assert record is not None
         log.event("run.stopped", turn=self._turn.turn_id, cause=record.cause, reason=record.reason)
-        lines = [f"stop accepted ({record.reason or who(record)})", *self._waiting_for()]
-        self._say("\n".join(lines))
+        self._say(f"stop accepted ({record.reason or who(record)})", *self._waiting_for())
         self._unsaid.append(record)
         if self._leader is not None:
             self._say_the_rest()

@@ -16,6 +16,6 @@ def tell_of_fault(error: Exception) -> None:
     if show_traceback:
         import traceback
 
-        say("".join(traceback.format_exception(error)))
+        say(*"".join(traceback.format_exception(error)).splitlines())
     problem = of_fault(error)
-    say(f"{problem.message}\nhint: {problem.hint}")
+    say(problem.message, f"hint: {problem.hint}")

@@ -32,7 +32,7 @@ def telling_when_interrupted(told: Callable[[], tuple[str, str]]) -> Iterator[No
         for one in taken:
             signal.signal(one, signal.SIG_DFL)  # a second one does not wait for our words
         message, hint = told()
-        say(f"interrupted: {message}\nhint: {hint}")
+        say(f"interrupted: {message}", f"hint: {hint}")
         die_of(number)
         os._exit(128 + number)  # process 1 of a container, which the kernel does not let die of it
 

@@ -18,6 +18,7 @@ from turnctl.cli.stdout import put, put_document
 from turnctl.cli.talk import explain, say
 from turnctl.errors import BadArgument, StoreDamaged
 from turnctl.ledger.whereabouts import default_path
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from turnctl.ledger.verify import Verified
@@ -98,7 +99,7 @@ def _told(document: dict[str, Any], found: Verified, as_json: bool, quiet: int) 
         put_document(document)
     elif not quiet:
         sound = f"{document['path']} is sound: {_counted(found.incarnations)}, {found.lines} lines of log"
-        put("".join(f"{one}\n" for one in found.findings or (sound,)))
+        put("".join(f"{visible(one)}\n" for one in found.findings or (sound,)))
     return Code.NOT_SO if found.findings else Code.OK
 
 

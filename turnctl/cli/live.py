@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from turnctl.cli.frames import Cell, Frame, fitted
 from turnctl.cli.stdout import is_terminal
-from turnctl.cli.table import clean
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -83,7 +83,7 @@ def drawn(frame: Frame, width: int, height: int | None, *, colour: bool) -> list
 def _piece(cell: Cell) -> Text:
     from rich.text import Text
 
-    return Text(clean(cell.text), style=_STYLES[cell.style], end="")
+    return Text(visible(cell.text), style=_STYLES[cell.style], end="")
 
 
 def _widths(rows: list[Row]) -> list[int]:
@@ -95,5 +95,5 @@ def _widths(rows: list[Row]) -> list[int]:
             for n, cell in enumerate(row.cells):
                 if n == len(widths):
                     widths.append(0)
-                widths[n] = max(widths[n], cell_len(clean(cell.text)))
+                widths[n] = max(widths[n], cell_len(visible(cell.text)))
     return widths

@@ -11,10 +11,10 @@ from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from turnctl.cli.folder import current
-from turnctl.cli.table import clean
 from turnctl.clock import parse_duration
 from turnctl.errors import StoreError, StoreMissing
 from turnctl.processes.signames import name_of
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,7 +114,7 @@ class Preview:
 
     def text(self) -> str:
         """For people, a line each."""
-        return "".join(f"{name:<12}  {clean(value)}\n" for name, value in self._rows())
+        return "".join(f"{name:<12}  {visible(value)}\n" for name, value in self._rows())
 
     def _rows(self) -> Iterator[tuple[str, str]]:
         plan, found = self._plan, self.as_dict()

@@ -25,6 +25,7 @@ from typing import Self
 
 from turnctl.cli import talk
 from turnctl.clock import format_duration
+from turnctl.spelling import visible
 
 __all__ = ["Progress", "can_move"]
 
@@ -113,7 +114,7 @@ class Progress:
         times = [format_duration(float(int(time.monotonic() - self._began)))]
         if self._until is not None:
             times.append(f"{format_duration(float(max(0, round(self._until - time.monotonic()))))} left")
-        return talk.clean(f"{' '.join(parts)} ({', '.join(times)})")
+        return visible(f"{' '.join(parts)} ({', '.join(times)})")
 
     def _amount(self, *, is_plain: bool) -> list[str]:
         done, total = self._done, self._total

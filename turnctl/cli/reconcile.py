@@ -20,12 +20,12 @@ from turnctl.cli.opened import no_turns, opened
 from turnctl.cli.options import Duration
 from turnctl.cli.progress import Progress, can_move
 from turnctl.cli.stdout import put, put_document
-from turnctl.cli.table import clean
 from turnctl.cli.talk import explain
 from turnctl.cli.user import login, one_line
 from turnctl.clock import parse_duration
 from turnctl.ledger.effects_glance import effects as look
 from turnctl.ledger.whereabouts import default_path
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from turnctl.ledger.effects_glance import EffectGlance
@@ -301,11 +301,11 @@ def _plain(before: EffectGlance, after: EffectGlance, problem: str | None) -> di
 def _line(before: EffectGlance, after: EffectGlance, problem: str | None, *, is_plan: bool) -> str:
     what = f"{before.effect_id}  {before.kind} {before.key!r}  "
     if is_plan:
-        return clean(f"{what}{before.disposition}: would be asked about") + "\n"
+        return visible(f"{what}{before.disposition}: would be asked about") + "\n"
     if after.receipt is not None and after.disposition != before.disposition:
-        return clean(f"{what}{before.disposition} -> {after.disposition} (receipt {after.receipt})") + "\n"
+        return visible(f"{what}{before.disposition} -> {after.disposition} (receipt {after.receipt})") + "\n"
     if after.closed_by is not None:
-        return clean(f"{what}{after.disposition}, closed by {after.closed_by}") + "\n"
+        return visible(f"{what}{after.disposition}, closed by {after.closed_by}") + "\n"
     why = f": {problem}" if problem else ""
     soon = "" if after.escalation is None else f" ({after.escalation})"
-    return clean(f"{what}{after.disposition}{soon}{why}") + "\n"
+    return visible(f"{what}{after.disposition}{soon}{why}") + "\n"

@@ -25,6 +25,17 @@ __all__ = ["report"]
 SCHEMA = "turnctl.reported/1"
 FORMATS = ("html", "svg", "md", "json", "trace")
 _SUFFIXES = {"trace": ".trace.json"}
+#: what the end of a name says
+_ENDINGS = {
+    ".html": "html",
+    ".htm": "html",
+    ".svg": "svg",
+    ".md": "md",
+    ".markdown": "md",
+    ".trace.json": "trace",
+    ".trace": "trace",
+    ".json": "json",
+}
 #: formats that a browser shows
 _SHOWN = ("html", "svg")
 
@@ -78,7 +89,7 @@ _SHOWN = ("html", "svg")
     "form",
     group="output",
     type=click.Choice(FORMATS),
-    help="What to write. Default: what the name of FILE ends with, else html.",
+    help="What to write. Default: what the name of FILE ends with; html without an ending.",
 )
 @click.option(
     "--redact", is_flag=True, help="Leave out what people and programs wrote: commands, names, keys, reasons."
@@ -128,11 +139,16 @@ def report(
 
 
 def _form_of(output: str | None) -> str:
-    name = (output or "").lower()
-    if name.endswith(".trace.json"):
-        return "trace"
-    suffix = Path(name).suffix.removeprefix(".")
-    return {"htm": "html", "markdown": "md"}.get(suffix, suffix if suffix in FORMATS else "html")
+    """What the name of the file says that it is; a page where it has no ending. Raises ``Problem`` for another."""
+    name = os.path.basename(output or "")
+    for ending, form in _ENDINGS.items():
+        if name.lower().endswith(ending):
+            return form
+    _, dot, ending = name.lstrip(".").rpartition(".")
+    if dot:
+        text = f"-o: no format is known by the ending .{ending}; {', '.join(_ENDINGS)} are"
+        raise Problem("usage", text, "end the name of FILE with one of these, or say --format FORMAT", Code.USAGE)
+    return "html"
 
 
 def _facts(turn: str, state_dir: str | None) -> Facts:
@@ -189,7 +205,7 @@ def _put_file(path: str, text: str, turn_id: str) -> int:
         raise Problem("file_exists", message, "name another file, or remove it", Code.USAGE) from None
     except (OSError, ValueError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise Problem("not_written", f"{path!r} could not be written: {why}", _HINT, Code.NOT_SO) from error
+        raise Problem("not_written", f"{path} could not be written: {why}", _HINT, Code.NOT_SO) from error
     return len(data)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -369,5 +370,5 @@ def _not_executable(error: OSError, name: str, folder: str | None) -> str:
     if error.errno == errno.E2BIG:
         return "the arguments and the environment are longer than this machine allows; hand them over in a file"
     if error.errno in (errno.EACCES, errno.EPERM):
-        return f"this user may not execute it; if it should be a program: chmod +x {name}"
+        return f"this user may not execute it; if it should be a program: chmod +x {shlex.quote(name)}"
     return f"look at it: ls -ld {name}"

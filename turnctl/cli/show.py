@@ -17,7 +17,6 @@ from turnctl.cli.showing import code_of, colour_option, format_of, line_of, prec
 from turnctl.cli.state import CODES
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.streams import BOTH
-from turnctl.cli.table import clean
 from turnctl.cli.talk import complain
 from turnctl.cli.times import TimeFormat, shown
 from turnctl.clock import wall
@@ -25,6 +24,7 @@ from turnctl.ledger.effects_glance import effects as look
 from turnctl.ledger.effects_glance import events_of
 from turnctl.ledger.spool import sizes
 from turnctl.ledger.whereabouts import default_path
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -168,8 +168,8 @@ class _Known:
         """The blocks, line by line."""
         if chosen is None:
             word = self._glance.state
-            yield f"{clean(self._glance.turn_id)}  {paint_state(word, word) if is_coloured(color) else word}"
-        yield from map(clean, self._blocks(at, chosen))
+            yield f"{visible(self._glance.turn_id)}  {paint_state(word, word) if is_coloured(color) else word}"
+        yield from map(visible, self._blocks(at, chosen))
 
     def _blocks(self, at: Callable[[float], str], chosen: tuple[bool, bool, bool] | None) -> Iterator[str]:
         if chosen is None:

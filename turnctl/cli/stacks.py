@@ -14,10 +14,10 @@ from turnctl.cli.codes import Code
 from turnctl.cli.members import members
 from turnctl.cli.problems import Problem
 from turnctl.cli.showing import precise
-from turnctl.cli.table import clean
 from turnctl.ledger.identity import Whoever, proof_of_death
 from turnctl.ledger.stacks import ask
 from turnctl.processes.table import read_entry
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,28 +101,28 @@ class Stacks:
     def text(self) -> Iterator[str]:
         """For people, line by line; of each stack the innermost line first."""
         glance, answer = self._glance, self._answer
-        yield clean(f"{glance.turn_id}  {glance.state}, process {glance.pid}")
+        yield visible(f"{glance.turn_id}  {glance.state}, process {glance.pid}")
         served = []
         for one in () if answer is None else answer["threads"]:
             stack = _shown(one)
             if not stack:
                 served.append(one["name"])
                 continue
-            yield clean(f"thread {one['name']} ({one['role'] or 'not known to belong to the turn'})")
+            yield visible(f"thread {one['name']} ({one['role'] or 'not known to belong to the turn'})")
             for at in stack:
-                yield clean(f"  {at['file']}:{at['line']} in {at['function']}")
+                yield visible(f"  {at['file']}:{at['line']} in {at['function']}")
                 if at["code"]:
-                    yield clean(f"    {at['code']}")
+                    yield visible(f"    {at['code']}")
             if one["is_cut"]:
                 yield "  and so on"
         if served:
-            yield clean(f"threads with nothing but turnctl on their stacks: {', '.join(served)}")
+            yield visible(f"threads with nothing but turnctl on their stacks: {', '.join(served)}")
         for each in self._processes:
             where = "" if each["wchan"] is None else f", in {each['wchan']}"
             threads = "" if each["threads"] == 1 else f", {each['threads']} threads"
             under = "" if each["is_command"] else "  "
             state = f"{each['state']}, {_STATES.get(each['state'], 'not known')}"
-            yield clean(f"{under}process {each['pid']} {each['name']}: {state}{where}{threads}")
+            yield visible(f"{under}process {each['pid']} {each['name']}: {state}{where}{threads}")
 
 
 def _shown(thread: dict[str, Any]) -> list[dict[str, Any]]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from turnctl.cli.codes import Code
 from turnctl.cli.showing import precise
 from turnctl.cli.stopping import Stopping, see_through
-from turnctl.cli.table import clean
 from turnctl.ledger.accounts import report_on
 from turnctl.ledger.stopping import refusal_now
 from turnctl.records.changes import Refusal
 from turnctl.records.tasks import PROCESSES
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,16 +121,16 @@ class Stopped:
         """What a person reads: that it was accepted, of what, what is left, what got out."""
         answer = self._stopping.answer
         if answer is None or isinstance(answer, Refusal):
-            return f"{self._glance.turn_id} was not stopped: {'' if answer is None else clean(answer.text)}\n"
+            return f"{self._glance.turn_id} was not stopped: {'' if answer is None else visible(answer.text)}\n"
         report, cr = self._on_record(), answer.cr
-        why = f": {clean(cr.reason)}" if cr.reason else ""
+        why = f": {visible(cr.reason)}" if cr.reason else ""
         accepted = "Stop accepted" if answer.is_new else "Stop had been accepted"
         last = f"{report.state[0].upper()}{report.state[1:]}."
         if report.decisions:
             last += f"   next: turnctl reconcile {self._glance.turn_id}"
         return "\n".join(
             [
-                f"{accepted} for {self._glance.turn_id} (revision {cr.accepted_rev}, by {clean(cr.requester)}{why})",
+                f"{accepted} for {self._glance.turn_id} (revision {cr.accepted_rev}, by {visible(cr.requester)}{why})",
                 f"  work       closed {precise(cr.at)}, no new actions admitted",
                 f"  processes  {_process_words(report)}",
                 f"  effects    {_effect_words(report)}",
@@ -174,7 +174,7 @@ def _process_words(report: TaskReport) -> str:
 
 
 def _short(name: str) -> str:
-    text = clean(name)
+    text = visible(name)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
@@ -196,15 +196,17 @@ def plan(store: Store, glance: Glance, revision: int | None = None) -> str:
     report = report_on(store, glance.inc)
     lines = [f"{glance.turn_id} ({report.state}) would be stopped"]
     lines += [
-        f"  ends      {clean(one.title)}{', and what it started' if one.kind == 'process' else ''}"
+        f"  ends      {visible(one.title)}{', and what it started' if one.kind == 'process' else ''}"
         for one in report.activities
         if one.may_act
     ]
     lines += [
-        f"  recalls   {clean(one.kind)} {one.key!r}: not sent yet" for one in report.effects if one.phase == "admitted"
+        f"  recalls   {visible(one.kind)} {one.key!r}: not sent yet"
+        for one in report.effects
+        if one.phase == "admitted"
     ]
     lines += [
-        f"  too late  {clean(one.kind)} {one.key!r}: {one.disposition}"
+        f"  too late  {visible(one.kind)} {one.key!r}: {one.disposition}"
         for one in report.effects
         if one.phase not in ("admitted", "suppressed")
     ]

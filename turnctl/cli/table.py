@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-__all__ = ["clean", "lines"]
+from turnctl.spelling import visible
+
+__all__ = ["lines"]
 
 _GAP = "  "
-
-
-def clean(text: str) -> str:
-    """Without anything that could move the cursor or break a line: names come from whoever made them."""
-    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def lines(
@@ -25,7 +22,7 @@ def lines(
 
     ``paint(column, cell, padded)`` may put colour around a cell, which counts for nothing in its width.
     """
-    cells = [[clean(cell) for cell in row] for row in rows]
+    cells = [[visible(cell) for cell in row] for row in rows]
     last = len(headers) - 1
     sizes = [max(len(row[n]) for row in (headers, *cells)) for n in range(last)]
     room = None if width is None else max(8, width - sum(sizes) - len(_GAP) * last)

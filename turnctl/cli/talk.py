@@ -8,7 +8,9 @@ import signal
 import sys
 from collections.abc import Callable, Iterable
 
-__all__ = ["clean", "complain", "explain", "names", "note", "say", "warn"]
+from turnctl.spelling import visible
+
+__all__ = ["complain", "explain", "names", "note", "say", "warn"]
 
 _STDERR = 2
 _MOST_NAMES = 8
@@ -24,14 +26,16 @@ verbosity = 0
 listener: Callable[[str], None] | None = None
 
 
-def say(text: str) -> None:
-    """Write lines to stderr. Blocks for 0.2 s at most: a terminal that is halted, or a pipe that nobody reads,
-    loses them. Safe in a signal handler, and in a background job of a terminal that stops those who write.
+def say(*lines: str) -> None:
+    """Write lines to stderr, each on one line of its own whatever is in it: a name of a file may have a line feed.
+
+    Blocks for 0.2 s at most: a terminal that is halted, or a pipe that nobody reads, loses them. Safe in a signal
+    handler, and in a background job of a terminal that stops those who write.
     """
     if sys.stderr is None:
         return  # closed before we began: the number may by now be another file's
-    lines = "".join(f"turnctl: {clean(line)}{line_end}" for line in text.splitlines())
-    data = f"{clearing}{lines}".encode("utf-8", "backslashreplace")[: select.PIPE_BUF]
+    text = "".join(f"turnctl: {visible(line)}{line_end}" for line in lines)
+    data = f"{clearing}{text}".encode("utf-8", "backslashreplace")[: select.PIPE_BUF]
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
     try:
         poll = select.poll()
@@ -46,7 +50,7 @@ def say(text: str) -> None:
 
 def complain(message: str, hint: str | None = None) -> None:
     """Say what is wrong, and what to do about it."""
-    say(f"error: {message}" + (f"\nhint: {hint}" if hint else ""))
+    say(f"error: {message}", *([f"hint: {hint}"] if hint else []))
 
 
 def warn(text: str) -> None:
@@ -73,8 +77,3 @@ def names(found: Iterable[tuple[str, int]]) -> str:
     texts = [f"{name} {pid}" for name, pid in found]
     more = len(texts) - _MOST_NAMES
     return ", ".join(texts[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def clean(line: str) -> str:
-    """Without anything that could move the cursor: names of processes come from who made them."""
-    return "".join(c if c.isprintable() else "?" for c in line)

@@ -18,9 +18,10 @@ from turnctl.cli.options import Duration, Folder
 from turnctl.cli.problems import Problem
 from turnctl.cli.status import Ending
 from turnctl.cli.stdout import put, put_document, put_line
-from turnctl.cli.table import clean, lines
+from turnctl.cli.table import lines
 from turnctl.cli.talk import say
 from turnctl.clock import format_duration, parse_duration
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from turnctl.cli.trials.trying import Trial
@@ -150,7 +151,7 @@ def trial(
     if as_json:
         put_document(tried.as_dict())
     elif tried.found and not (as_lines or quiet):
-        put("".join(f"{clean(line)}\n" for line in _told(tried)))
+        put("".join(f"{visible(line)}\n" for line in _told(tried)))
     for note in tried.notes:
         if not quiet:
             say(note)

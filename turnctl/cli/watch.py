@@ -20,10 +20,10 @@ from turnctl.cli.showing import code_of, colour_option, effects_cell, line_of, p
 from turnctl.cli.state import CODES
 from turnctl.cli.status import Ending
 from turnctl.cli.stdout import put, put_document, put_line
-from turnctl.cli.table import clean
 from turnctl.cli.talk import say
 from turnctl.clock import parse_duration, wall
 from turnctl.ledger.whereabouts import default_path
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from turnctl.cli.frames import Frame
@@ -206,7 +206,7 @@ class _Lines:
         if self._as_lines:
             put_line({"schema": SCHEMA, "at": at, "changed": changed, "turn": line_of(glance)})
         else:
-            put(f"{at} {clean(f'{glance.turn_id} {_words(glance)}')}\n")
+            put(f"{at} {visible(f'{glance.turn_id} {_words(glance)}')}\n")
 
     def end(self, glance: Glance) -> None:
         pass

@@ -21,7 +21,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["Connections", "breathe", "connect"]
+__all__ = ["Connections", "breathe", "connect", "copy_into"]
 
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-_.~")
 
@@ -56,6 +56,11 @@ def connect(path: str, mode: str, busy_s: float) -> sqlite3.Connection:
 def breathe(connection: sqlite3.Connection) -> None:
     """Let Python run its signal handlers while SQLite works long on one statement."""
     connection.set_progress_handler(_go_on, 100_000)
+
+
+def copy_into(connection: sqlite3.Connection, path: str) -> None:
+    """Write one state of it to the file ``path``, which is there and empty; its name need not be text (N3)."""
+    connection.execute("VACUUM INTO CAST(? AS TEXT)", (os.fsencode(path),))
 
 
 def _go_on() -> int:

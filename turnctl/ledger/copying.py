@@ -15,7 +15,7 @@ from os import PathLike
 from typing import NamedTuple
 
 from turnctl.errors import BadArgument
-from turnctl.ledger.connections import breathe, connect
+from turnctl.ledger.connections import breathe, connect, copy_into
 from turnctl.ledger.opening import identify
 from turnctl.ledger.ownfiles import own_file
 from turnctl.ledger.refusals import FAULTS, system_told, told
@@ -78,7 +78,7 @@ def _copy(path: str, fresh: str) -> None:
     try:
         with closing(connect(path, "ro", BUSY_S)) as connection:
             breathe(connection)
-            connection.execute("VACUUM INTO ?", (fresh,))
+            copy_into(connection, fresh)
         with closing(connect(fresh, "rw", BUSY_S)) as made:
             made.execute("PRAGMA journal_mode=WAL")  # as that of a ledger is
     except FAULTS as error:

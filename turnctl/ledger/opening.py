@@ -35,7 +35,7 @@ from turnctl.errors import (
     StoreUnsafe,
 )
 from turnctl.ledger import schema
-from turnctl.ledger.connections import connect
+from turnctl.ledger.connections import connect, copy_into
 from turnctl.ledger.highwater import HighWater, marks_of, missing_from, read_marks
 from turnctl.ledger.ownfiles import NAME, describe, own_file
 from turnctl.ledger.places import check_file_system, check_folder, check_owner, made_folder
@@ -329,7 +329,7 @@ def _copy(connection: sqlite3.Connection, copy: str) -> None:
     with suppress(FileNotFoundError):
         os.unlink(fresh)  # of one that did not come to its end
     os.close(own_file(fresh, os.O_RDWR | os.O_EXCL))
-    connection.execute("VACUUM INTO ?", (fresh,))
+    copy_into(connection, fresh)
     with closing(connect(fresh, "rw", BUSY_S)) as made:
         made.execute("PRAGMA journal_mode=WAL")  # as that of the ledger is
     os.rename(fresh, copy)

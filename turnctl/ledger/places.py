@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 
 from turnctl.errors import StoreMissing, StoreUnsafe
@@ -92,7 +93,7 @@ def check_folder(path: str) -> None:
     if not os.access(folder, os.X_OK, effective_ids=os.access in os.supports_effective_ids):
         if found.st_uid != os.geteuid():
             _check(folder, found, "folder", 0o700)
-        raise StoreUnsafe(f"the folder {folder} cannot be entered; chmod 0700 {folder}", path=path)
+        raise StoreUnsafe(f"the folder {folder} cannot be entered; chmod 0700 {shlex.quote(folder)}", path=path)
 
 
 def check_owner(path: str, *, reads: bool = False) -> None:
@@ -134,7 +135,7 @@ def _check(name: str, found: os.stat_result, what: str, mode: int) -> None:
             "payloads and receipts"
         )
         way = "; keep it in a folder of its own, and if this is one: " if what == "folder" else ": "
-        text += f"{way}chmod {mode:04o} {name}"
+        text += f"{way}chmod {mode:04o} {shlex.quote(name)}"
         raise StoreUnsafe(text, path=name)
 
 

@@ -24,7 +24,7 @@ from turnctl.ledger.attachment import error_of, record_of
 from turnctl.ledger.failpoints import reach
 from turnctl.records.changes import By, Refusal
 from turnctl.records.effects import Effect, Receipt
-from turnctl.records.words import printable
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -144,7 +144,7 @@ class SentEffect:
         state = "not admitted" if self._row is None else f"{self._row.phase}, {self._row.disposition}"
         state += "" if self.is_reconcilable else ", unreconcilable"
         kept = "" if self.durable else ", not durable"
-        return f"<{type(self).__name__} {printable(self._wanted.kind)} {self._wanted.key!r} {state}{kept}>"
+        return f"<{type(self).__name__} {visible(self._wanted.kind)} {self._wanted.key!r} {state}{kept}>"
 
     # -- how it is sent --------------------------------------------------------------------------------------------
 

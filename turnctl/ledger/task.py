@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from turnctl.ledger.attachment import Attachment
-from turnctl.records.words import printable
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from turnctl.ledger.face import Ledger
@@ -55,4 +55,4 @@ class LedgerTask:
         return hash(self.inc)
 
     def __repr__(self) -> str:
-        return f"<LedgerTask {printable(f'{self.tenant}/{self.task_id}')} {self.inc}>"
+        return f"<LedgerTask {visible(f'{self.tenant}/{self.task_id}')} {self.inc}>"

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from turnctl.records.words import named, printable
+from turnctl.records.words import named
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from turnctl.records.accounts import TaskReport
@@ -81,7 +82,7 @@ def line(report: TaskReport) -> str:
     ]
     if not report.durable:
         parts.append("not durable")
-    return printable("; ".join(parts))
+    return visible("; ".join(parts))
 
 
 def _asked(report: TaskReport) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from turnctl.records.report import TurnReport
     from turnctl.records.stops import StopRecord
 
-__all__ = ["named", "printable", "sentence", "who"]
+__all__ = ["named", "sentence", "who"]
 
 #: how many things a line names before it counts
 _MOST_NAMES = 5
@@ -29,11 +29,6 @@ _WHO = {
     "closed": "the close of its generator",
     "operator": "an operator",
 }
-
-
-def printable(text: str) -> str:
-    """Without anything that could move the cursor or break a line."""
-    return text if text.isprintable() else "".join(one if one.isprintable() else "?" for one in text)
 
 
 def who(record: StopRecord) -> str:

@@ -6,35 +6,20 @@ from datetime import UTC, datetime
 from unicodedata import combining, east_asian_width
 
 from turnctl.clock import format_duration
+from turnctl.spelling import JOINERS, visible
 
 __all__ = ["LONGEST", "cut", "moment", "offset", "span", "units", "visible", "whole"]
 
 #: of a text that is shown in full, for a pointer or a reader, so many letters at most
 LONGEST = 2000
-#: joiners, which some scripts and emoji need, and which move nothing
-_JOINERS = "\u200c\u200d"
 _DAY = 86400
-
-
-def visible(text: str) -> str:
-    """The same with each control character, surrogate, and mark of direction spelled out, as ``\\n`` or ``\\u202e``.
-
-    So it is one line, and no letter in it is one that XML forbids.
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in _JOINERS else _spelled(c) for c in text)
-
-
-def _spelled(letter: str) -> str:
-    return ascii(letter)[1:-1]
 
 
 def units(text: str) -> int:
     """How wide it is, in letters of the usual width."""
     if text.isascii():
         return len(text)
-    return sum(0 if combining(c) or c in _JOINERS else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+    return sum(0 if combining(c) or c in JOINERS else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def cut(text: str, room: int) -> str:

@@ -10,7 +10,8 @@ from turnctl.cli.checks.config import described, readable
 from turnctl.cli.settings.places import user_file
 from turnctl.cli.settings.taking import Taken
 from turnctl.cli.settings.view import problems, views
-from turnctl.cli.table import clean, lines
+from turnctl.cli.table import lines
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from turnctl.cli.settings.view import View
@@ -38,11 +39,11 @@ def as_text(ctx: click.Context, taken: Taken, *, width: int | None, only_given: 
     text = []
     if not only_given:
         why = {one.path: "" if one.data is not None else f" (not read: {one.why})" for one in taken.files}
-        text += [f"{one.kind:<8} {clean(one.path)}{clean(why[one.path])}" for one in taken.files]
+        text += [f"{one.kind:<8} {visible(one.path)}{visible(why[one.path])}" for one in taken.files]
         user = user_file()
         if user is not None and not any(one.kind in ("user", "named") for one in taken.files):
-            text.append(f"{'user':<8} {clean(user)} (not there)")
-        text += [f"{'wrong':<8} {clean(one)}" for one in _wrong(taken)]
+            text.append(f"{'user':<8} {visible(user)} (not there)")
+        text += [f"{'wrong':<8} {visible(one)}" for one in _wrong(taken)]
         text.append("")
     rows = [
         (f"{one.command} {one.key}".strip(), _shown(one), one.origin, one.where or "-")
