@@ -343,9 +343,14 @@ def test_a_task_of_a_run_that_cannot_begin_is_cancelled(monkeypatch: pytest.Monk
     with turnctl.open_ledger("memory:") as ledger:
 
         def again(**_: Any) -> str:
-            with pytest.raises(turnctl.SessionBusy):
-                loop.run("inside")
+            thread = threading.Thread(target=beside)  # which has no turn around it
+            thread.start()
+            thread.join()
             return "refused"
+
+        def beside() -> None:
+            with pytest.raises(turnctl.SessionBusy):
+                loop.run("beside")
 
         tool = Tool(again, name="again", schema={"type": "object"})
         loop = AgentLoop(Played(calls("again"), "done"), [tool], ledger=ledger)

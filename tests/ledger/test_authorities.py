@@ -345,6 +345,18 @@ def test_cancelled_parent_registers_no_child(ledger: turnctl.Ledger, monkeypatch
     assert ([], (), "cancelled") == (ran, ledger.report(task).children, inner.outcome)
 
 
+def test_nothing_begins_below_what_was_not_registered(ledger: turnctl.Ledger) -> None:
+    """Turns within a turn that had come too late to be registered are born cancelled as it was, however deep."""
+    task = ledger.submit("acme", "job")
+    with turnctl.turn(task=task):
+        ledger.cancel(task, by="alice")
+        with turnctl.turn(), turnctl.turn() as second, turnctl.turn() as third:
+            third.check()
+
+    assert ("cancelled", "cancelled", "cancelled_settled") == (second.outcome, third.outcome, task.state)
+    assert 3 == kinds(ledger, task).count("child.rejected")
+
+
 def test_what_cannot_be_ended_keeps_the_task_draining(ledger: turnctl.Ledger) -> None:
     """Where something of the turn lives on nobody calls the task settled, nor its worker through (R23)."""
     task = ledger.submit("acme", "job")

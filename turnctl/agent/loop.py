@@ -49,7 +49,8 @@ class AgentLoop:
     ``max_cost`` or ``timeout``, or a step more than ``step_timeout``.
 
     A stop gives a plain function ``patience`` to come back, a tool that acts and its commands ``grace``. With
-    ``ledger`` each run is a task of ``tenant``, and effects of tools pass its gate.
+    ``ledger`` each run is a task of ``tenant`` ("agent" if none is given), and effects of tools pass its gate; inside a
+    turn that works on a task of that ledger it is a child of that task, of the same tenant.
 
     One run at a time; the rest is thread-safe.
     """
@@ -70,7 +71,7 @@ class AgentLoop:
         observers: Iterable[Callable[[Event], object]] | Callable[[Event], object] = (),
         checkpoint: Callable[[RunCheckpoint], object] | None = None,
         ledger: Ledger | None = None,
-        tenant: str = "agent",
+        tenant: str | None = None,
         session_id: str | None = None,
         streaming: bool = True,
         parallel: int = 1,

@@ -71,7 +71,7 @@ class Run:
         self._has_begun = False
         self._helper: Helper | None = None
         self._thread = 0
-        self._task: LedgerTask | None = None
+        self._is_queued = False  # whether a task of its own waits for it
         self.window_failed = False
         #: what it goes on from, and whether the model has no more to do
         self.resumed = resumed
@@ -124,13 +124,15 @@ class Run:
     def _made_turn(self) -> Turn:
         options, loop = self._options, self.loop
         if options.get("task") is None and loop.ledger is not None:
-            self._task = options["task"] = loop.ledger.submit(loop.tenant, self.run_id)
+            from turnctl.agent.tasks import task_of
+
+            options["task"], self._is_queued = task_of(self, loop.ledger)
         return turn(loop.session_id, turn_id=self.run_id, on_busy="refuse", grace=loop.grace_s, **options)
 
     def _give_back(self) -> None:
         """The run could not begin: its own task must not wait for a worker."""
-        if self._task is not None and self.loop.ledger is not None:
-            self.loop.ledger.cancel(self._task, by="turnctl.agent", reason="its run could not begin")
+        if self._is_queued and self.task is not None:
+            self.task.cancel(by="turnctl.agent", reason="its run could not begin")
 
     def _work(self) -> None:
         loop, turn = self.loop, self.turn

@@ -149,6 +149,8 @@ class Attachment:
 
     def register(self, books: Books, by: By, inc: str, task_id: str) -> Task | Refusal:
         """Register a child that is about to run."""
+        if self._parent is not None and not self.gen:  # begun when its own parent had gone: it has no row
+            return self._parent.register(books, by, inc, task_id)
         return dealings.register_child(books, by, self.inc, self.gen, inc, task_id)
 
     def under(self, turn: TurnCore) -> Attachment | None:
@@ -390,9 +392,7 @@ def record_of(effect: Effect, receipt: str | None, *, durable: bool) -> EffectRe
 
 def _cause_of(cr: Cancellation) -> Cause:
     """Whoever came with an authorisation of the host is an operator, whoever else may stop it its user."""
-    if cr.covered_by is not None:
-        return "parent"
-    return "operator" if cr.auth_ref is not None else "user"
+    return "parent" if cr.covered_by is not None else "operator" if cr.auth_ref is not None else "user"
 
 
 def _level_of(cr: Cancellation) -> Level:

@@ -31,12 +31,12 @@ def parent_token(outer: TurnCore) -> TokenCore:
     return outer.token
 
 
-def find_outer(turn: TurnCore) -> TurnCore | None:
-    """The turn that encloses this frame. One of the same session that no ``with`` holds does not enclose: it
-    was begun by ``begin_turn`` and left behind, and is there to be displaced."""
+def find_outer(session_id: str | None) -> TurnCore | None:
+    """The turn that encloses this frame, for one of that session. One of the same session that no ``with`` holds does
+    not enclose: it was begun by ``begin_turn`` and left behind, and is there to be displaced."""
     outer = registry.enclosing(bound.get())
-    while outer is not None and turn.session_id is not None:
-        if outer.session_id != turn.session_id or outer._is_framed:
+    while outer is not None and session_id is not None:
+        if outer.session_id != session_id or outer._is_framed:
             break
         outer = outer._outer
     return outer

@@ -135,7 +135,7 @@ class TurnCore:
         """
         if self._token is not None:
             raise TurnctlError(f"turn {self.turn_id} has begun already; make a new turn for each unit of work")
-        self._outer = find_outer(self)
+        self._outer = find_outer(self.session_id)
         refuse_own_session(self)
         registry.refuse_if_shutting_down()
         if registry.on_begin:
