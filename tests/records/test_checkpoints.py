@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import json
 import random
+from collections.abc import Iterator
 from typing import Any, get_args
 
 import pytest
+from jsonschema import Draft202012Validator
+from schemas import SCHEMAS, fits
 
 from turnctl.errors import BadArgument
 from turnctl.records.checkpoints import PendingCall, RunCheckpoint
@@ -147,3 +152,88 @@ def test_half_a_checkpoint_is_refused(name: str) -> None:
 
     with pytest.raises(BadArgument, match=f"checkpoint has no '{name}'; is it whole"):
         RunCheckpoint.from_dict(given)
+
+
+# -- its schema --------------------------------------------------------------------------------------------------------
+
+SCHEMA = SCHEMAS["checkpoint-1.json"]
+WRONG: list[Any] = [None, 7, "odd", [], {}]
+#: refused by what several fields say together, which a schema cannot tell
+TOGETHER = ("does not have the calls of its last reply", "and it has")
+
+
+def small_checkpoint() -> RunCheckpoint:
+    """One of each thing that a checkpoint may have."""
+    asked, image = Call("c1", "do", {"to": "ann"}), Image(url="http://x/1")
+    told = Result("c1", ["done", image], "completed", "do")
+    last = Message("assistant", [Text("so"), Opaque("anthropic", {"type": "thinking"}), asked])
+    calls = (CallRecord("c1", "do", "completed", 1.0, 2.0, "late"),)
+    return RunCheckpoint(
+        "t1",
+        "chat",
+        1.5,
+        (Message("user", "go", [Mark("closing", "user", "ann", "why", "t0")]), Message.tool(told), last),
+        (),
+        2,
+        1,
+        (),
+        1,
+        (),
+        steps=(StepRecord(1, 1.0, 2.0, "completed", 1, Usage(), calls),),
+        gates=(GateRecord("t1", 1, "c1", "do", "d", "approved", 1.0, 2.0, "fine", "ann"),),
+        notes=("note",),
+        pending=(PendingCall(asked, 1.0, Result("c1")),),
+        tools=("do",),
+    )
+
+
+def places(value: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
+    """The way to each value within; what a model or a wire has written is looked at as a whole."""
+    if path:
+        yield path
+    if path[-1:] not in (("arguments",), ("value",)):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        for key, one in pairs:
+            yield from places(one, *path, key)
+
+
+def changed(given: dict[str, Any], path: tuple[Any, ...], new: Any) -> dict[str, Any]:
+    """The same with another value there."""
+    found = copy.deepcopy(given)
+    at: Any = found
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = new
+    return found
+
+
+def test_any_state_fits_the_schema() -> None:
+    """Whatever state a run is in, its checkpoint fits."""
+    for made in [small_checkpoint(), *map(some_checkpoint, range(3))]:
+        fits(json.loads(json.dumps(made.as_dict())))
+
+
+def test_schema_and_reader_refuse_the_same() -> None:
+    """Each value by itself is made another one: what the schema refuses the reader does, and the other way round."""
+    sample = json.loads(json.dumps(small_checkpoint().as_dict()))
+    schema = Draft202012Validator({**SCHEMA, "required": []})  # so that a field can be looked at without the others
+    numbers = [(("step",), True), (("step",), 1.5), (("elapsed_s",), True), (("retries",), -1)]
+    for path, new in [*numbers, *itertools.product(places(sample), WRONG)]:
+        if path[-1] == "usage" and new == {}:
+            continue  # all of it may be missing where it is read, and nothing of it where it is written
+        given = changed(sample, path, new)
+        try:
+            RunCheckpoint.from_dict(given)
+            said = ""
+        except BadArgument as error:
+            said = str(error)
+
+        if not any(one in said for one in TOGETHER):
+            assert schema.is_valid({path[0]: given[path[0]]}) is (not said), (path, new, said)
+
+
+def test_the_schema_has_every_field() -> None:
+    """What the code writes and what the schema names are the same, at the top and within."""
+    assert set(small_checkpoint().as_dict()) == set(SCHEMA["properties"]) == set(SCHEMA["required"])
+    for name, one in SCHEMA["$defs"].items():
+        assert set(one.get("required", ())) == set(one.get("properties", ())), name

@@ -236,8 +236,8 @@ class Message:
     def from_dict(cls, given: Mapping[str, Any]) -> Message:
         """The message that ``as_dict`` made this of; raises ``BadArgument`` for anything else."""
         try:
-            parts = [_part_of(one) for one in given["parts"]]
-            return cls(given["role"], parts, [Mark(**one) for one in given["marks"]])
+            parts = [_part_of(one) for one in _listed(given["parts"])]
+            return cls(given["role"], parts, [Mark(**_looked_at(Mark, one)) for one in _listed(given["marks"])])
         except (KeyError, TypeError, ValueError) as error:
             raise BadArgument(f"this is no message as as_dict makes it ({error!r}): {given!r}") from error
 
@@ -253,9 +253,41 @@ def _plain(part: Part) -> dict[str, Any]:
     return {"kind": _NAMES[type(part)], **attrs.asdict(part)}
 
 
-def _part_of(given: Mapping[str, Any]) -> Part:
-    values = dict(given)
-    kind = _KINDS[values.pop("kind")]
+#: of each hint of a field above: what JSON has for it
+_HELD: dict[str, tuple[type[Any], ...]] = {
+    "str": (str,),
+    "str | None": (str, type(None)),
+    "dict[str, Any]": (dict,),
+    "tuple[Part, ...]": (list, tuple),
+    "ResultStatus": (str,),
+    "MarkKind": (str,),
+}
+
+
+def _looked_at(kind: type[Any], given: Any) -> dict[str, Any]:
+    """The values for a ``kind``; raises ``TypeError`` where one is not what its field holds."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"a {kind.__name__.lower()} is an object, not {given!r}")
+    hints = kind.__annotations__
+    for name, value in given.items():
+        if not isinstance(value, _HELD[hints[name]]):
+            raise TypeError(f"the {name} of a {kind.__name__.lower()} is {hints[name]}, not {value!r}")
+    if kind is Mark and given["kind"] not in get_args(MarkKind):
+        raise ValueError(f"the kind of a mark is one of {', '.join(get_args(MarkKind))}, not {given['kind']!r}")
+    return dict(given)
+
+
+def _listed(given: Any) -> Iterable[Any]:
+    if not isinstance(given, (list, tuple)):
+        raise TypeError(f"a list, not {given!r}")
+    return given
+
+
+def _part_of(given: Any) -> Part:
+    if not isinstance(given, Mapping) or given.get("kind") not in _KINDS:
+        raise TypeError(f"the kind of a part is one of {', '.join(_KINDS)}, not {given!r}")
+    kind = _KINDS[given["kind"]]
+    values = _looked_at(kind, {name: value for name, value in given.items() if name != "kind"})
     if kind is Result:
         values["content"] = [_part_of(one) for one in values["content"]]
     return cast("Part", kind(**values))
