@@ -1,8 +1,4 @@
-"""A model behind a client of Anthropic's messages: ``anthropic.Anthropic``, or whatever speaks its shape.
-
-The client is the host's own: with one of ``turnctl.integrations`` below it a stop closes the connection. Each method
-blocks for the model, on the caller's thread, and is a checkpoint where the client is. A model is not changed by use.
-"""
+"""A model behind a client of Anthropic's messages: ``anthropic.Anthropic``, or whatever speaks its shape."""
 
 from __future__ import annotations
 
@@ -12,9 +8,9 @@ from typing import Any
 
 from turnctl.agent.closing.shapes import Item, plain, without_none
 from turnctl.agent.wires.anthropic import parts_of_blocks, to_anthropic, tools_to_anthropic
-from turnctl.agent.wires.reading import closing, get, number, refuse_options
-from turnctl.errors import BadArgument
-from turnctl.records.messages import Mark, Message
+from turnctl.agent.wires.client import ClientModel, Reading, marked_if_cut
+from turnctl.agent.wires.reading import get, number
+from turnctl.records.messages import Message
 from turnctl.records.replies import CallDelta, Delta, Reply, ReplyStop, TextDelta, ThinkingDelta, Usage
 
 __all__ = ["AnthropicMessages"]
@@ -28,16 +24,19 @@ _STOPS: dict[str, ReplyStop] = {
     "refusal": "refusal",
     "pause_turn": "pause",
 }
-_OURS = ("messages", "model", "stream", "system", "tools")
 
 
-class AnthropicMessages:
+class AnthropicMessages(ClientModel):
     """A model for the loop, over ``client``: an object with ``messages.create``, or a function like that.
 
     ``options`` go into each request as they are (``temperature``, ``thinking``, ``tool_choice``). Tokens that came from
     a cache or went into one are among the input, as OpenAI counts them. ``price(usage)`` says what tokens cost; where
     it is given, ``usage.cost`` is known.
     """
+
+    _member = "messages.create"
+    _whose = "an Anthropic"
+    _ours = ("messages", "model", "stream", "system", "tools")
 
     def __init__(
         self,
@@ -48,19 +47,7 @@ class AnthropicMessages:
         price: Callable[[Usage], float] | None = None,
         **options: Any,
     ) -> None:
-        create: Callable[..., Any] | None = getattr(getattr(client, "messages", None), "create", None)
-        if create is None and callable(client):
-            create = client
-        if not callable(create):
-            raise BadArgument(f"an Anthropic client has messages.create, or is a function like it; not {client!r}")
-        refuse_options(options, _OURS)
-        self._create = create
-        self.model = model
-        self._price = price
-        self._options = {"max_tokens": max_tokens, **options}
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.model}>"
+        super().__init__(client, model, price, {"max_tokens": max_tokens, **options})
 
     def request(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> dict[str, Any]:
         """What is sent, without sending it. Pure."""
@@ -72,20 +59,11 @@ class AnthropicMessages:
             found["tools"] = offered
         return found
 
-    def complete(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> Reply:
-        """One whole reply."""
-        return reply_of_message(self._create(**self.request(messages, tools))).priced(self._price)
+    def _whole(self, answer: Any) -> Reply:
+        return reply_of_message(answer)
 
-    def stream(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> Iterator[Delta | Reply]:
-        """The reply as it comes; at last the whole of it. Nothing is sent before the first item is asked for.
-
-        A stream that ends without a reason gives a reply whose ``stop`` is "cut" and whose message is marked so.
-        """
-        reading = _Reading()
-        with closing(self._create(**self.request(messages, tools), stream=True)) as source:
-            for event in source:
-                yield from reading.read(event)
-        yield reading.reply().priced(self._price)
+    def _reading(self) -> Reading:
+        return _Events()
 
 
 def usage_of(told: Any) -> Usage | None:
@@ -101,13 +79,11 @@ def reply_of_message(given: Any) -> Reply:
     blocks = [without_none(plain(block, "the model's answer")) for block in get(given, "content", ())]
     word = get(given, "stop_reason")
     stop = _STOPS.get(word, "other") if word else "cut"
-    message = Message("assistant", parts_of_blocks(blocks))
-    if stop == "cut":
-        message = message.marked(Mark("partial", "cut"))
+    message = marked_if_cut(Message("assistant", parts_of_blocks(blocks)), stop)
     return Reply(message, stop, usage_of(get(given, "usage")), get(given, "model"), get(given, "id"), word)
 
 
-class _Reading:
+class _Events:
     """One stream."""
 
     def __init__(self) -> None:
@@ -174,9 +150,7 @@ class _Reading:
         stop = _STOPS.get(self._word, "other") if self._word else "cut"
         if stop == "cut":  # thinking without its signature is of no use to anybody
             blocks = [block for block in blocks if block.get("type") != "thinking" or block.get("signature")]
-        message = Message("assistant", parts_of_blocks(blocks))
-        if stop == "cut":
-            message = message.marked(Mark("partial", "cut"))
+        message = marked_if_cut(Message("assistant", parts_of_blocks(blocks)), stop)
         usage = usage_of(self._usage) if self._usage else None
         return Reply(message, stop, usage, get(self._start, "model"), get(self._start, "id"), self._word)
 

@@ -1,8 +1,4 @@
-"""A model behind a client of OpenAI's chat: ``openai.OpenAI``, ``litellm.completion``, or whatever speaks its shape.
-
-The client is the host's own: with one of ``turnctl.integrations`` below it a stop closes the connection. Each method
-blocks for the model, on the caller's thread, and is a checkpoint where the client is. A model is not changed by use.
-"""
+"""A model behind a client of OpenAI's chat: ``openai.OpenAI``, ``litellm.completion``, or whatever speaks its shape."""
 
 from __future__ import annotations
 
@@ -12,10 +8,11 @@ from typing import Any
 from turnctl.agent.calling import Calling, call_of
 from turnctl.agent.encodable import well_formed
 from turnctl.agent.messages import reply_of
+from turnctl.agent.wires.client import ClientModel, Reading, marked_if_cut
 from turnctl.agent.wires.openai import to_openai, tools_to_openai
-from turnctl.agent.wires.reading import closing, get, number, refuse_options
-from turnctl.errors import BadArgument, TurnctlError
-from turnctl.records.messages import Mark, Message
+from turnctl.agent.wires.reading import get, number
+from turnctl.errors import TurnctlError
+from turnctl.records.messages import Message
 from turnctl.records.replies import Delta, Reply, ReplyStop, TextDelta, ThinkingDelta, Usage
 
 __all__ = ["OpenAIChat"]
@@ -27,16 +24,19 @@ _STOPS: dict[str, ReplyStop] = {
     "length": "length",
     "content_filter": "refusal",
 }
-_OURS = ("messages", "model", "stream", "tools")
 
 
-class OpenAIChat:
+class OpenAIChat(ClientModel):
     """A model for the loop, over ``client``: an object with ``chat.completions.create``, or a function like that.
 
     ``options`` go into each request as they are (``temperature``, ``max_tokens``, ``tool_choice``). ``stream_usage``
     asks for the number of tokens at the end of a stream, which some servers do not know. ``price(usage)`` says what
     tokens cost; where it is given, ``usage.cost`` is known.
     """
+
+    _member = "chat.completions.create"
+    _whose = "an OpenAI"
+    _ours = ("messages", "model", "stream", "tools")
 
     def __init__(
         self,
@@ -47,21 +47,8 @@ class OpenAIChat:
         price: Callable[[Usage], float] | None = None,
         **options: Any,
     ) -> None:
-        completions = getattr(getattr(client, "chat", None), "completions", None)
-        create: Callable[..., Any] | None = getattr(completions, "create", None)
-        if create is None and callable(client):
-            create = client
-        if not callable(create):
-            raise BadArgument(f"an OpenAI client has chat.completions.create, or is a function like it; not {client!r}")
-        refuse_options(options, _OURS)
-        self._create = create
-        self.model = model
+        super().__init__(client, model, price, options)
         self._stream_usage = stream_usage
-        self._price = price
-        self._options = options
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.model}>"
 
     def request(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> dict[str, Any]:
         """What is sent, without sending it. Pure."""
@@ -70,23 +57,17 @@ class OpenAIChat:
             found["tools"] = told
         return found
 
-    def complete(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> Reply:
-        """One whole reply."""
-        return reply_of_completion(self._create(**self.request(messages, tools))).priced(self._price)
-
-    def stream(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> Iterator[Delta | Reply]:
-        """The reply as it comes; at last the whole of it. Nothing is sent before the first item is asked for.
-
-        A stream that ends without a reason gives a reply whose ``stop`` is "cut" and whose message is marked so.
-        """
-        request = {**self.request(messages, tools), "stream": True}
+    def _streamed(self, request: dict[str, Any]) -> dict[str, Any]:
+        found = super()._streamed(request)
         if self._stream_usage:
-            request.setdefault("stream_options", {"include_usage": True})
-        reading = _Reading()
-        with closing(self._create(**request)) as source:
-            for chunk in source:
-                yield from reading.read(chunk)
-        yield reading.reply().priced(self._price)
+            found.setdefault("stream_options", {"include_usage": True})
+        return found
+
+    def _whole(self, answer: Any) -> Reply:
+        return reply_of_completion(answer)
+
+    def _reading(self) -> Reading:
+        return _Chunks()
 
 
 def usage_of(given: Any) -> Usage | None:
@@ -130,7 +111,7 @@ def reply_of_completion(given: Any) -> Reply:
     return reply_of(Reply(found, stop, usage_of(given), get(given, "model"), get(given, "id"), word))
 
 
-class _Reading:
+class _Chunks:
     """One stream."""
 
     def __init__(self) -> None:
@@ -174,6 +155,4 @@ class _Reading:
         calls = self._calling.calls()
         message = Message.assistant(well_formed("".join(self._texts)), calls)
         stop = stop_of(self._word, bool(calls), self._refused and self._word is not None)
-        if stop == "cut":
-            message = message.marked(Mark("partial", "cut"))
-        return Reply(message, stop, self._usage, self._model, self._id, self._word)
+        return Reply(marked_if_cut(message, stop), stop, self._usage, self._model, self._id, self._word)

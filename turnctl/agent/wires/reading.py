@@ -5,14 +5,14 @@ Pure. No client is imported anywhere in here: an object is known by what it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from turnctl.errors import BadArgument
 from turnctl.records.messages import STATUS_WORDS, ResultStatus
 
-__all__ = ["closing", "get", "number", "refuse_options", "spec_of", "status_of"]
+__all__ = ["closing", "get", "number", "spec_of", "status_of"]
 
 _STATUS_OF = {words: status for status, words in STATUS_WORDS.items()}
 
@@ -42,12 +42,6 @@ def closing(source: Any) -> Iterator[Any]:
         close = getattr(source, "close", None)
         if callable(close):
             close()
-
-
-def refuse_options(options: Mapping[str, Any], ours: Iterable[str]) -> None:
-    """Raise ``BadArgument`` for options that each request has of its own."""
-    if taken := [name for name in options if name in ours]:
-        raise BadArgument(f"{', '.join(taken)} of a request comes from the loop; leave it out of the model's options")
 
 
 def spec_of(tool: Any) -> tuple[str, str, dict[str, Any]] | None:
