@@ -18,11 +18,14 @@ from standins import until
 from warding import Host, ends, parent_of
 from warding import tag as some_tag
 
+from turnctl.cli import doctor
 from turnctl.cli.checks import platform, state
 from turnctl.cli.checks.check import Check, Finding, made
 from turnctl.processes.levels import Capabilities, Capability
 
 Capture = pytest.CaptureFixture[str]
+WORDS = "812 MB in 9,140 turns, of which all but the newest have ended long ago"
+REMEDY = 'turnctl ledger prune --older-than 30d; or keep = "30d", once and for all, in your settings'
 
 
 def found(capfd: Capture, *args: str) -> dict[str, dict[str, Any]]:
@@ -212,3 +215,54 @@ def test_other_users_directory_is_told(shelf: Path, monkeypatch: pytest.MonkeyPa
 
     assert "fail" == checks["state.directory"].status
     assert checks["state.directory"].remedy.startswith("run turnctl as its owner")
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (None, [f"warn  state.size            {WORDS}", f"      fix: {REMEDY}"]),
+        (
+            80,
+            [
+                "warn  state.size            812 MB in 9,140 turns, of which all but the newest",
+                "                            have ended long ago",
+                f"      fix: {REMEDY}",
+            ],
+        ),
+        (
+            60,
+            [
+                "warn  state.size",
+                "      812 MB in 9,140 turns, of which all but the newest",
+                "      have ended long ago",
+                f"      fix: {REMEDY}",
+            ],
+        ),
+        (
+            20,
+            [
+                *(
+                    "warn  state.size",
+                    "      812 MB in",
+                    "      9,140 turns,",
+                    "      of which all",
+                    "      but the newest",
+                ),
+                *("      have ended", "      long ago", f"      fix: {REMEDY}"),
+            ],
+        ),
+    ],
+)
+def test_words_are_wrapped_and_commands_are_not(columns: int | None, expected: list[str]) -> None:
+    """On a terminal what was found goes to its width, by words; what is to be pasted stays one line."""
+    found = Check("state.size", Finding("warn", WORDS, REMEDY), 1.0)
+
+    assert expected == doctor._text(found, "never", columns).splitlines()
+
+
+def test_short_finding_is_a_line_however_narrow() -> None:
+    """A line that fits is left as it is, also with colour, which takes no room."""
+    found = Check("state.sqlite", Finding("ok", "SQLite 3.40.1"), 1.0)
+
+    assert "ok    state.sqlite          SQLite 3.40.1\n" == doctor._text(found, "never", 41)
+    assert "\x1b[32mok  \x1b[0m  state.sqlite          SQLite 3.40.1\n" == doctor._text(found, "always", 41)

@@ -29,6 +29,11 @@ __all__ = ["doctor"]
 SCHEMA = "turnctl.doctor/1"
 AREAS = ("platform", "process", "state", "terminal", "config")
 _PATHS = ("state-dir", "ledger", "user-config", "project-config")
+#: where what was found begins, and where it does if there is no room for that
+_AT = 28
+_BELOW = " " * 6
+#: columns that it needs beside the name of the check
+_LEAST_WORDS = 40
 _PAINT = {"ok": "completed", "warn": "warned", "fail": "failed", "skip": ""}
 
 
@@ -150,7 +155,7 @@ def doctor(
     for check in _checks(areas or AREAS, state_dir):
         found.append(check)
         if not (as_json or quiet):
-            put(_text(check, color))
+            put(_text(check, color, width()))
     counts = {status: sum(one.finding.status == status for one in found) for status in _PAINT}
     if as_json:
         put_document({"schema": SCHEMA, "summary": counts, "checks": [one.as_dict() for one in found]})
@@ -207,12 +212,27 @@ def _checks(areas: tuple[str, ...], state_dir: str | None) -> Iterator[Check]:
         yield from made(config.looks(taken.files, taken.problem))
 
 
-def _text(check: Check, color: Colour) -> str:
+def _text(check: Check, color: Colour, columns: int | None) -> str:
+    """It for people. A remedy stays one line however narrow the terminal is: most are to be pasted."""
     found = check.finding
+    summary = visible(found.summary)
     word: Any = found.status.ljust(4)
     if is_coloured(color) and _PAINT[found.status]:
         word = paint_state(_PAINT[found.status], word)
-    text = f"{word}  {check.id:<20}  {visible(found.summary)}\n"
+    head = f"{word}  {check.id:<20}  "
+    if columns is None or _AT + len(summary) <= columns:
+        text = f"{head}{summary}\n"
+    elif columns - _AT >= _LEAST_WORDS:
+        text = head + f"\n{' ' * _AT}".join(_wrapped(summary, columns - _AT)) + "\n"
+    else:
+        lines = _wrapped(summary, max(1, columns - len(_BELOW)))
+        text = f"{head.rstrip()}\n" + "".join(f"{_BELOW}{line}\n" for line in lines)
     if found.remedy and found.status in ("warn", "fail"):
-        text += f"      fix: {visible(found.remedy)}\n"
+        text += f"{_BELOW}fix: {visible(found.remedy)}\n"
     return text
+
+
+def _wrapped(text: str, columns: int) -> list[str]:
+    from textwrap import wrap
+
+    return wrap(text, columns, break_long_words=False, break_on_hyphens=False)
