@@ -147,7 +147,7 @@ def test_second_press_does_not_wait_for_words(shelf: Path) -> None:
         import turnctl.cli.interrupts as interrupts
 
         press_at("turnctl.cli.stopping._wait_for")()
-        interrupts.say = lambda text: os.kill(os.getpid(), signal.SIGTERM)
+        interrupts.say = lambda *_lines: os.kill(os.getpid(), signal.SIGTERM)
 
     assert Ended(-signal.SIGTERM, "", "") == forked("stop", "-q", RUNNING, before=before).ended()
 

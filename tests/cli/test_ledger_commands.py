@@ -14,6 +14,7 @@ from schemas import fits
 from turnctl.cli.ledger import _counted
 from turnctl.ledger.opening import open_sqlite
 from turnctl.ledger.verify import verify
+from turnctl.ledger.workshop import workshop
 from turnctl.records.retention import Purged
 
 Capture = pytest.CaptureFixture[str]
@@ -109,6 +110,22 @@ def test_backup_is_a_ledger_of_its_own(shelf: Path, capfd: Capture, tmp_path: Pa
     assert 6 == len(found)
     assert 0o600 == (there / "copy").stat().st_mode & 0o777
     assert [] == [one for one in os.listdir(there) if one.startswith(".")]
+
+
+def test_backup_says_what_a_killed_one_had_left(shelf: Path, capfd: Capture, tmp_path: Path) -> None:
+    """It takes that away, a line for each on stderr, and names it to programs."""
+    found = []
+    for args in ([], ["--json"], ["-qq"]):
+        with workshop(str(tmp_path)) as path:
+            kept = Path(path).parent.rename(tmp_path / "kept")
+        found.append(kept.rename(Path(path).parent))
+        made = ask(capfd, "ledger", "backup", str(tmp_path / f"copy-{len(found)}"), *args)
+        said = f"turnctl: taken away: {found[-1]}, which a backup had left that was killed\n"
+
+        assert (0, "" if "-qq" in args else said) == (made.status, made.err)
+        if "--json" in args:
+            assert [str(found[-1])] == fits(json.loads(made.out))["cleared"]
+    assert [] == [one for one in found if one.exists()]
 
 
 def test_backup_replaces_nothing(shelf: Path, capfd: Capture, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from turnctl.cli.options import Duration, Folder
 from turnctl.cli.problems import Problem
 from turnctl.cli.progress import Progress, can_move
 from turnctl.cli.stdout import put, put_document
-from turnctl.cli.talk import explain, say
+from turnctl.cli.talk import explain, note, say
 from turnctl.errors import BadArgument, StoreDamaged
 from turnctl.ledger.whereabouts import default_path
 from turnctl.spelling import visible
@@ -126,10 +126,10 @@ def _told(document: dict[str, Any], found: Verified, as_json: bool, quiet: int) 
 @answering()
 def backup(file: str, as_json: bool, state_dir: str | None, quiet: int) -> Code:
     from turnctl.ledger.copying import backup as copy
-    from turnctl.ledger.copying import clear_unfinished
+    from turnctl.ledger.workshop import abandon_all
 
     def left() -> tuple[str, str]:
-        clear_unfinished()
+        abandon_all()
         return f"the ledger is as it was, and {file} is there only if it is whole", "run it again"
 
     shown = Progress(moves=can_move(as_json=as_json, quiet=quiet), quiet=quiet > 0)
@@ -138,7 +138,15 @@ def backup(file: str, as_json: bool, state_dir: str | None, quiet: int) -> Code:
             made = copy(default_path(state_dir), file, tell=shown.state)
     except BadArgument as error:
         raise Problem("file_exists", *_halves(error), Code.USAGE) from error
-    document = {"schema": "turnctl.backup/1", "path": made.path, "size": made.size, **_plain(made.verified)}
+    for one in made.cleared:
+        note(f"taken away: {one}, which a backup had left that was killed")
+    document = {
+        "schema": "turnctl.backup/1",
+        "path": made.path,
+        "size": made.size,
+        **_plain(made.verified),
+        "cleared": list(made.cleared),
+    }
     return _told(document, made.verified, as_json, quiet)
 
 

@@ -8,8 +8,6 @@ long as reading all of the ledger twice takes; writers go on meanwhile.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from contextlib import closing
 from os import PathLike
 from typing import NamedTuple
@@ -21,19 +19,19 @@ from turnctl.ledger.ownfiles import own_file
 from turnctl.ledger.refusals import FAULTS, system_told, told
 from turnctl.ledger.sqlite import BUSY_S
 from turnctl.ledger.verify import Tell, Verified, quietly, verify
+from turnctl.ledger.workshop import clear_dead, workshop
 
-__all__ = ["Copied", "backup", "clear_unfinished"]
-
-#: folders of copies that are being made
-_unfinished: set[str] = set()
+__all__ = ["Copied", "backup"]
 
 
 class Copied(NamedTuple):
-    """The copy, its size in bytes, and what reading all of it has found."""
+    """The copy, its size in bytes, and what reading all of it has found; and folders of makers that were killed, which
+    were taken away."""
 
     path: str
     size: int
     verified: Verified
+    cleared: tuple[str, ...] = ()
 
 
 def backup(path: str | PathLike[str], to: str | PathLike[str], *, tell: Tell = quietly) -> Copied:
@@ -47,26 +45,16 @@ def backup(path: str | PathLike[str], to: str | PathLike[str], *, tell: Tell = q
     if os.path.lexists(to):
         raise _there(to)
     with system_told(to, "copying to"):
-        folder = tempfile.mkdtemp(prefix=f".{os.path.basename(to)}.", dir=os.path.dirname(to))  # mode 0700
-        _unfinished.add(folder)
-        try:
-            fresh = os.path.join(folder, "ledger")
+        folder = os.path.dirname(to)
+        cleared = clear_dead(folder)
+        with workshop(folder) as fresh:
             tell("copying the ledger", 0, 0)
             _copy(path, fresh)
             found = verify(fresh, tell=lambda what, done, total: tell(f"verifying the copy: {what}", done, total))
             _flush(fresh)
             _name(fresh, to)
-            _flush(os.path.dirname(to))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-            _unfinished.discard(folder)
-        return Copied(to, os.stat(to).st_size, found)
-
-
-def clear_unfinished() -> None:
-    """Take away copies that have not come to their end, for a process that ends now."""
-    for folder in list(_unfinished):
-        shutil.rmtree(folder, ignore_errors=True)
+            _flush(folder)
+        return Copied(to, os.stat(to).st_size, found, cleared)
 
 
 def _there(to: str) -> BadArgument:

@@ -10,7 +10,7 @@ import stat
 from turnctl.errors import StoreMissing, StoreUnsafe
 from turnctl.ledger.ownfiles import own_folder
 
-__all__ = ["FILES", "check_file_system", "check_folder", "check_owner", "file_system_of", "made_folder"]
+__all__ = ["FILES", "check_file_system", "check_folder", "check_owner", "file_system_of", "is_remote", "made_folder"]
 
 #: what lies beside a store: its log and index (SQLite's), how far it has come, the doorbell, the turnstile, its users
 FILES = ("", "-wal", "-shm", ".hwm", ".bell", ".room", ".lane", ".desk", ".users")
@@ -65,12 +65,22 @@ def file_system_of(folder: str, mounts: str | None = None) -> str | None:
 def check_file_system(path: str, mounts: str | None = None) -> None:
     """Refuse what cannot keep a store."""
     kind = file_system_of(os.path.dirname(path), mounts)
-    if kind is not None and (kind in _REMOTE or kind.startswith("fuse.")):
+    if kind is not None and _is_remote(kind):
         text = (
             f"{path} is on a file system of type {kind}, whose locks and flushes a ledger cannot rely on; put it on a "
             "local disk, or use a server for a ledger that several machines share"
         )
         raise StoreUnsafe(text, path=path)
+
+
+def is_remote(folder: str) -> bool:
+    """Whether locks in it may not hold between machines; False where the system does not tell."""
+    kind = file_system_of(folder)
+    return kind is not None and _is_remote(kind)
+
+
+def _is_remote(kind: str) -> bool:
+    return kind in _REMOTE or kind.startswith("fuse.")
 
 
 def check_folder(path: str) -> None:
