@@ -188,8 +188,6 @@ class _Model:
         say()
         yield Reply(Message("assistant", (text, *calls)))
 
-    complete = stream
-
     def _script(self, step: int) -> tuple[str, list[Call]]:
         pace = self._demo._pace
         if step == 1:

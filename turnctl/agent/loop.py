@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from turnctl.agent.history import History
 from turnctl.agent.messages import messages_of
+from turnctl.agent.parts import check_model, check_parts, history_of, hooks_of, observers_of, retry_of, tools_of
 from turnctl.agent.resuming import prepared, refuse_another_history
 from turnctl.agent.retrying import Breaker, Retry
 from turnctl.agent.running import Run
@@ -17,7 +18,6 @@ from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument
 from turnctl.records.messages import Message
 from turnctl.records.runs import Event, RunRecord
-from turnctl.tokens.callables import check_plain
 from turnctl.tokens.ids import check_name, new_turn_id
 from turnctl.waiting.asks import Source
 
@@ -36,9 +36,9 @@ Prompt = str | Message | Iterable[Any]
 class AgentLoop:
     """A small synchronous agent loop that can be stopped anywhere; each ``run`` is a turn of its own.
 
-    ``model`` is a function of ``(messages, tools)`` that gives a reply, or an object with ``complete`` and perhaps
-    ``stream``, ``abort`` and ``probe``. ``tools`` are functions with type hints, or ``Tool``s. What is called here is
-    a plain blocking function: nothing of it has to know of turnctl to be stopped.
+    ``model`` is a function of ``(messages, tools)`` that gives a reply, or an object with ``complete`` or ``stream``,
+    and perhaps ``abort`` and ``probe``. ``tools`` are functions with type hints, or ``Tool``s. What is called here is a
+    plain blocking function: nothing of it has to know of turnctl to be stopped.
 
     ``compactor`` makes a long history shorter; ``ask`` is asked before a call that needs approval, within
     ``ask_timeout``, and without it such a call is denied; ``memory`` is asked before a request (``recall``), told of
@@ -83,10 +83,8 @@ class AgentLoop:
         grace: float | str = "5s",
         patience: float | str = "50ms",
     ) -> None:
-        if not callable(model) and not hasattr(model, "complete"):
-            raise BadArgument(f"a model is a function of messages and tools, or has complete(), not {model!r}")
-        if not hasattr(model, "complete"):
-            check_plain("AgentLoop()", model)
+        check_model(model, streaming=streaming)
+        check_parts(memory=memory, compactor=compactor, breaker=breaker, ledger=ledger)
         if not (ask is None or ask == "terminal" or callable(ask) or isinstance(ask, Source)):
             raise BadArgument(f"ask is a function, a Desk, 'terminal' or None, not {ask!r}")
         for what, number in (("max_steps", max_steps), ("parallel", parallel)):
@@ -96,21 +94,21 @@ class AgentLoop:
             raise BadArgument(f"checkpoint is a function that keeps one, or None, not {checkpoint!r}")
         if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
             raise BadArgument(f"max_tokens is a whole number of 1 or more, or None, not {max_tokens!r}")
-        if max_cost is not None and (isinstance(max_cost, bool) or not max_cost > 0):
+        if max_cost is not None and not (type(max_cost) in (int, float) and max_cost > 0):
             raise BadArgument(f"max_cost is a number above 0, or None, not {max_cost!r}")
         for what, name in (("session_id", session_id), ("tenant", tenant)):
             if name is not None and not check_name(name):
                 raise BadArgument(f"{what} must be a non-empty str or None, not {name!r}")
         self.model = model
-        self.tools = _tools_of(tools)
+        self.tools = tools_of(tools)
         self.compactor = compactor
         self.ask = ask
         self.ask_timeout = parse_duration(ask_timeout, what="ask_timeout", none=True)
-        self.retry = retry if retry is not None else Retry()
+        self.retry: Retry = retry_of(retry)
         self.breaker = breaker
         self.memory = memory
-        self.hooks: tuple[Any, ...] = tuple(hooks) if isinstance(hooks, (list, tuple)) else (hooks,)
-        self.observers = (observers,) if callable(observers) else tuple(observers)
+        self.hooks = hooks_of(hooks)
+        self.observers = observers_of(observers)
         self.checkpoint = checkpoint
         self.ledger = ledger
         self.tenant = tenant
@@ -124,7 +122,7 @@ class AgentLoop:
         self.timeout_s = parse_duration(timeout, what="timeout", none=True)
         self.grace_s = parse_duration(grace, what="grace", zero=True) or 0.0
         self.patience_s = parse_duration(patience, what="patience", zero=True) or 0.0
-        self._history = history if isinstance(history, History) else History(messages_of(history))
+        self._history = history_of(history)
         self._signal = CancelSignal(self.session_id)
         self._runs: list[RunRecord] = []
 
@@ -148,9 +146,7 @@ class AgentLoop:
     def configuration(self) -> dict[str, Any]:
         """The settings that a record of a run keeps, as plain values."""
         return {
-            "model": type(self.model).__name__
-            if hasattr(self.model, "complete")
-            else getattr(self.model, "__name__", ""),
+            "model": getattr(self.model, "__name__", None) or type(self.model).__name__,
             "tools": sorted(self.tools),
             "streaming": self.is_streaming,
             "parallel": self.parallel,
@@ -252,14 +248,3 @@ class AgentLoop:
 
     def __repr__(self) -> str:
         return f"<AgentLoop {self.session_id}: {len(self._runs)} runs, {len(self.tools)} tools>"
-
-
-def _tools_of(given: Any) -> dict[str, Tool]:
-    named = given.items() if isinstance(given, Mapping) else [(None, one) for one in given]
-    found: dict[str, Tool] = {}
-    for name, one in named:
-        made = one if isinstance(one, Tool) else Tool(one, name=name)
-        if made.name in found:
-            raise BadArgument(f"two tools are named {made.name!r}; give one of them another name")
-        found[made.name] = made
-    return found

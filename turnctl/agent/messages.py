@@ -72,12 +72,14 @@ def message_of(given: Any) -> Message:
     )
 
 
-def messages_of(given: Iterable[Any] | str | Message | None) -> list[Message]:
-    """``given`` as messages: several, one, or none."""
+def messages_of(given: Iterable[Any] | Mapping[str, Any] | str | Message | None) -> list[Message]:
+    """``given`` as messages: several, one, or none. A tuple of (role, text) by itself is two texts."""
     if given is None:
         return []
-    if isinstance(given, (str, Message)):
+    if isinstance(given, (str, Message, Mapping)):
         return [message_of(given)]
+    if not isinstance(given, Iterable):
+        raise TypeError(f"a message is a Message, a text or (role, text), or several in a list, not {given!r}")
     return [message_of(one) for one in given]
 
 
