@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from loops import Gate, Played, calls, statuses, stop_inside
 
-from turnctl.agent import AgentLoop, Approval, Call, Decision, Desk, Message, Tool
+from turnctl.agent import AgentLoop, Approval, Call, Decision, Desk, Message, Result, Tool
 from turnctl.testing import call_at
 
 
@@ -183,13 +183,16 @@ def test_whoever_is_asked_cannot_change_what_runs() -> None:
     assert [{"to": "ann"}] == sent.done
 
 
-def test_a_refusal_after_the_approval_keeps_the_record() -> None:
+@pytest.mark.parametrize("how", ["raises", "result"])
+def test_a_refusal_after_the_approval_keeps_the_record(how: str) -> None:
     """A hook that refuses what was approved: denied, and the approval stays on record."""
     sent = Sent()
 
     class Host:
-        def before_tool(self, call: Call) -> None:
-            raise RuntimeError("the breaker of this tool is open")
+        def before_tool(self, call: Call) -> Any:
+            if how == "raises":
+                raise RuntimeError("the breaker of this tool is open")
+            return Result(call.id, "this call was made three times over", "denied")
 
     loop = _loop(sent, ask=lambda _: True, hooks=Host())
     loop.run("please")
@@ -324,3 +327,92 @@ def test_two_questions_at_once_have_an_answer_each() -> None:
     assert {"a": "denied", "b": "completed"} == statuses(loop)
     assert {"approved", "denied"} == set(_kinds(loop))
     assert () == desk.pending
+
+
+def test_a_question_put_behind_a_stop_is_answered_at_once() -> None:
+    """A stop accepted before the question was put: nobody is asked, one record, cancelled; it waits for nothing."""
+    sent, asked = Sent(), []
+
+    def rule(_: Any) -> bool:
+        loop.cancel("before it was put")
+        return True
+
+    tool = Tool(sent, name="send", schema={"type": "object"}, approval=rule)
+    loop = AgentLoop(Played(calls("send", to="ann"), "never"), [tool], ask=Desk(asked.append), ask_timeout=300)
+    before = time.monotonic()
+    loop.run("please")
+
+    assert time.monotonic() - before < 1
+    assert ([], [], ["cancelled"]) == (asked, sent.done, _kinds(loop))
+    assert "while awaiting approval" == loop.runs[-1].gates[0].reason
+
+
+def test_a_stop_withdraws_every_question() -> None:
+    """Two that are parked at once: one record each, cancelled; answers that come later are false, and start nothing."""
+    sent, gate = Sent(), Gate()
+    questions: list[Any] = []
+    loop, desk = _two_at_desk(sent, questions, gate)
+    stopped = stop_inside(loop, gate)
+    late = [desk.answer(one.id, True) for one in questions] + [one.answer(True) for one in questions]
+
+    assert (["cancelled"] * 2, []) == (_kinds(loop), sent.done)
+    assert {"a", "b"} == {one.call_id for one in loop.runs[-1].gates}
+    assert not any(late)
+    assert not desk.answer("no such question", True)
+    assert stopped.took_s < 1
+    loop.model.replies[:] = ["fine"]
+    assert "fine" == loop.run("again").text
+
+
+def test_a_desk_that_closes_denies_all_that_wait() -> None:
+    """Whoever could be asked has gone, and two were waiting: neither is carried out, and the model is told of each."""
+    sent, gate = Sent(), Gate()
+    loop, desk = _two_at_desk(sent, [], gate)
+    stopped = stop_inside(loop, gate, stop=desk.close)
+
+    assert ("completed", ["unanswered"] * 2, []) == (stopped.result.stop_reason, _kinds(loop), sent.done)
+    assert {"a": "denied", "b": "denied"} == statuses(loop)
+
+
+def _two_at_desk(sent: Sent, questions: list[Any], gate: Gate) -> tuple[AgentLoop, Desk]:
+    def on_question(question: Any) -> None:
+        questions.append(question)
+        if len(questions) == 2:
+            gate.reached.set()
+
+    desk = Desk(on_question)
+    reply = Message.assistant("", [Call("a", "send", {"to": "ann"}), Call("b", "send", {"to": "bob"})])
+    return AgentLoop(Played(reply, "done"), [sent.tool], ask=desk, parallel=2), desk
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_ctrl_c_at_a_question_is_never_yes(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It passes out of the run, which is cancelled; the question is on record as without an answer."""
+
+    def pressed(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    sent = Sent()
+    monkeypatch.setattr("turnctl.waiting.asks.read_line", pressed)
+    loop = _loop(sent, ask="terminal" if terminal else pressed)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run("please")
+
+    assert ([], ["unanswered"]) == (sent.done, _kinds(loop))
+    assert ("cancelled", "signal") == (loop.runs[0].stop_reason, loop.runs[0].cause)
+    loop.model.replies[:] = ["fine"]
+    assert "fine" == loop.run("again").text
+
+
+def test_an_end_of_file_at_the_terminal_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-D, or a standard input that is closed: not carried out, and the run goes on."""
+
+    def ended(*_: Any) -> Any:
+        raise EOFError
+
+    sent = Sent()
+    monkeypatch.setattr("turnctl.waiting.asks.read_line", ended)
+    loop = _loop(sent, ask="terminal")
+
+    assert "completed" == loop.run("please").stop_reason
+    assert ([], ["unanswered"], {"c1": "denied"}) == (sent.done, _kinds(loop), statuses(loop))

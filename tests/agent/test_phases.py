@@ -10,6 +10,7 @@ import pytest
 from loops import Gate, Played, Writing, calls, feed_is_strict, statuses, stop_inside
 
 from turnctl.agent import AgentLoop, Breaker, Call, CallDelta, Event, Message, Reply, Result, Retry, Usage
+from turnctl.errors import CancelledError
 from turnctl.testing import call_at
 
 #: ten times what is promised, and a floor: the machine of a test is shared
@@ -97,6 +98,17 @@ PHASES: dict[str, tuple[Callable[[Gate], dict[str, Any]], str, dict[str, str]]] 
         "uat",
         {"c1": "completed", "c2": "cancelled_unknown", "c3": "not_started"},
     ),
+    "between two tools": (
+        lambda g: _model(calls("quiet", "quiet")) | _hooks("after_tool", g),
+        "uat",
+        {"c1": "completed", "c2": "not_started"},
+    ),
+    "model of the second step": (lambda g: _model(calls("quiet"), g.pass_through), "uat", {"c1": "completed"}),
+    "stream of the second step": (
+        lambda g: {"model": Writing([calls("quiet")], ["par", g.pass_through, "x"])},
+        "uat",
+        {"c1": "completed"},
+    ),
     "before tool hook": (lambda g: _model(calls("quiet")) | _hooks("before_tool", g), "u", {}),
     "after tool hook": (lambda g: _model(calls("quiet")) | _hooks("after_tool", g), "uat", {"c1": "completed"}),
     "after step hook": (lambda g: _model(calls("quiet")) | _hooks("after_step", g), "uat", {"c1": "completed"}),
@@ -113,6 +125,10 @@ PHASES: dict[str, tuple[Callable[[Gate], dict[str, Any]], str, dict[str, str]]] 
     ),
     "parked question": (lambda g: _model(calls("asked")) | {"ask": g.pass_through}, "u", {}),
 }
+
+#: how often the model had been asked when the stop came
+REQUESTS = dict.fromkeys(("probe", "run start hook", "before step hook", "recall", "compaction", "hand-off"), 0)
+REQUESTS |= {"model of the second step": 2, "stream of the second step": 2}
 
 
 def _made(phase: str, gate: Gate, **more: Any) -> AgentLoop:
@@ -140,6 +156,9 @@ def test_a_stop_in_this_phase(phase: str) -> None:
         result = stopped.result
         requests = len(loop.model.requests)
 
+        assert REQUESTS.get(phase, 1) == requests
+        with pytest.raises(CancelledError, match="stopped by the test"):
+            result.unwrap()
         assert "accepted" == stopped.answer.kind
         assert ("cancelled", "user", "stopped by the test") == (
             result.stop_reason,

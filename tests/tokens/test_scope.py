@@ -124,6 +124,24 @@ def test_waiters_on_a_child_wake_with_the_parent(parent: TurnToken) -> None:
     assert waiter.result()
 
 
+def test_leaves_are_told_first(parent: TurnToken) -> None:
+    """The stop is in every token of the tree before anybody is told: then the leaves are, and what they belong to."""
+    told: list[str] = []
+    tokens = {"root": parent, "left": parent.child(), "right": parent.child()}
+    tokens["leaf"] = tokens["left"].child()
+
+    def note(name: str) -> None:
+        late = tokens[name].child()
+        told.append(f"{name} {all(one.cancelled for one in tokens.values())} {late.cause}")
+
+    for name, token in tokens.items():
+        token.on_cancel(lambda name=name: note(name), inline=True)  # type: ignore[misc]
+    parent.cancel("enough")
+
+    assert ["leaf True parent", "root True parent"] == [told[0], told[-1]]
+    assert {"left True parent", "right True parent"} == set(told[1:3])
+
+
 def test_tree_may_be_deeper_than_the_stack(parent: TurnToken) -> None:
     """Ten thousand generations trip in one call."""
     chain: list[CancelToken] = [parent]

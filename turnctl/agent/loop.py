@@ -241,10 +241,11 @@ class AgentLoop:
 
     def _keep(self, record: RunRecord) -> None:
         """Keep the record of a run; a later one of the same run takes its place."""
-        if self._runs and self._runs[-1].run_id == record.run_id:
-            self._runs[-1] = record
-        else:
-            self._runs.append(record)
+        for n in range(len(self._runs) - 1, -1, -1):
+            if self._runs[n].run_id == record.run_id:  # not always the last: a hook of its end may have made a run
+                self._runs[n] = record
+                return
+        self._runs.append(record)
 
     def __repr__(self) -> str:
         return f"<AgentLoop {self.session_id}: {len(self._runs)} runs, {len(self.tools)} tools>"

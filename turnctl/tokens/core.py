@@ -18,7 +18,7 @@ Invariants
 
 Lock order: there are no locks. May block: nothing in this file. Every function may be called from any thread, a
 signal handler, a finalizer, or a callback of the same token. Inline callbacks run on the canceller's stack, after
-all flags and wake-ups. Not promised: that ``cancelled`` means that anything has ended.
+all flags and wake-ups, those below first. Not promised: that ``cancelled`` means that anything has ended.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class TokenCore:
                 token._show(parts)
 
     def _carry(self, first: Stop, level: int, grace: float | None, inline: bool) -> None:
-        """Carry the stop down the tree, then run inline callbacks. A loop: trees may be deeper than the stack."""
+        """Carry the stop down the tree, then run inline callbacks, leaves first. A loop: trees may be deep."""
         found: list[TokenCore] = [self]
         derived: Stop | None = None
         for token in found:
@@ -166,7 +166,7 @@ class TokenCore:
                 if kid is not None and kid._follow(derived):
                     found.append(kid)
         if inline:
-            for token in found:
+            for token in reversed(found):  # from the leaves up: what is below is told before what it belongs to
                 token._run_inline()
 
     def _follow(self, derived: Stop) -> bool:
