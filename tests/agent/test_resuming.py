@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from agent_lives import keeper
 from loops import Gate, Played, calls, feed_is_strict, is_strict, statuses, stop_inside
+from standins import until
 
 import turnctl
 from turnctl.agent import Acts, AgentLoop, Call, Message, Reply, RunCheckpoint, Tool, Usage
@@ -320,6 +321,9 @@ def test_a_cancelled_task_is_not_resumed() -> None:
         with Gate() as gate:
             first = AgentLoop(Played(calls("a"), gate.pass_through), Counted("a").tools, ledger=ledger)
             stopped = stop_inside(first, gate).result
+        task = ledger.task("agent", stopped.run_id)
+        assert task is not None
+        assert until(lambda: task.state == "cancelled_settled")  # what was left behind holds the lease until it is back
         model = Played("never")
         loop = AgentLoop(model, Counted("a").tools, ledger=ledger)
         result = loop.resume(moved(stopped.checkpoint))
