@@ -1,8 +1,11 @@
-"""Texts of others, on one line: names of files and processes, commands, reasons are whatever somebody chose."""
+"""Texts of others, on one line: names of files and processes, commands, reasons are whatever somebody chose. And why
+the system refuses something."""
 
 from __future__ import annotations
 
-__all__ = ["JOINERS", "visible"]
+import os
+
+__all__ = ["JOINERS", "in_words", "visible"]
 
 #: joiners, which some scripts and emoji need, and which move nothing
 JOINERS = "\u200c\u200d"
@@ -20,6 +23,17 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in JOINERS else _spelled(c) for c in text)
+
+
+def in_words(error: BaseException, *, of: str | None = None) -> str:
+    """Why, for a message that names the file ``of`` itself: what the system says, without its number for that, and
+    behind the name of the file where it is another one. Of any other error its own text."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error) or type(error).__name__
+    name = error.filename
+    if not isinstance(name, (str, bytes)) or os.fsdecode(name) == of:
+        return error.strerror
+    return f"{os.fsdecode(name)}: {error.strerror}"
 
 
 def _spelled(letter: str) -> str:

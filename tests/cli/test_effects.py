@@ -131,5 +131,7 @@ def test_no_ledger_is_no_effects(tmp_path: Path, capfd: Capture) -> None:
     nowhere = str(tmp_path / "nowhere")
     header = "EFFECT  TURN  KIND  KEY  ADMITTED  DISPOSITION  LEVEL  DECISION  EVIDENCE\n"
 
-    assert Ended(0, header, "") == ask(capfd, "effects", "--state-dir", nowhere)
+    said = f"turnctl: no turn is on record in {nowhere}\n"
+
+    assert Ended(0, header, said) == ask(capfd, "effects", "--state-dir", nowhere)
     assert 4 == ask(capfd, "effects", "@", "--state-dir", nowhere).status

@@ -216,18 +216,49 @@ def test_doctor_finds_unusable_state(shelf: Path, capfd: Capture, kind: Callable
 
 
 def test_no_state_is_no_turns(tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing was ever recorded there are no turns, which is no fault of the state directory."""
+    """Where nothing was ever recorded it is as where nothing is on record, which is no fault of the directory: no turn
+    is there, lists are empty, nothing is purged; and what is about the ledger itself finds none."""
     state = tmp_path / "none"
     monkeypatch.setenv("TURNCTL_STATE_DIR", str(state))
     statuses = {name: ask(capfd, *argv(name, "--json", out=str(tmp_path / "out"))) for name in DIRECTLY}
     no_turn = (4, f"there is no turn @: none is on record in {state}")
-    no_ledger = (5, f"there is no ledger {state}/ledger.sqlite3")
-    expected = dict.fromkeys(DIRECTLY, no_turn) | dict.fromkeys(READ_BY_OPENING, no_ledger) | {"ps": (0, None)}
+    no_ledger = (4, f"there is no ledger {state}/ledger.sqlite3")
+    expected = dict.fromkeys(DIRECTLY, no_turn) | {"ps": (0, None), "ledger prune": (0, None)}
+    expected |= {"ledger backup": no_ledger, "ledger verify": no_ledger}
 
     assert expected == {
         name: (int(found.status), json.loads(found.out).get("message")) for name, found in statuses.items()
     }
     assert not state.exists()
+
+
+@pytest.mark.parametrize(
+    ("call", "out"),
+    [
+        ("ps", "ID  SESSION  STATE  BEGAN  PROCS  EFFECTS  COMMAND\n"),
+        ("effects", "EFFECT  TURN  KIND  KEY  ADMITTED  DISPOSITION  LEVEL  DECISION  EVIDENCE\n"),
+        ("reconcile", "nothing is unresolved\n"),
+        ("ledger prune --older-than 1d", "0 incarnations purged\n"),
+        ("ledger prune --older-than 1d --dry-run", "0 incarnations would be purged\n"),
+    ],
+)
+def test_empty_list_says_where_it_looked(tmp_path: Path, capfd: Capture, call: str, out: str) -> None:
+    """Since another directory may have been meant; not with -q."""
+    state = str(tmp_path / "none")
+    said = f"turnctl: no turn is on record in {state}\n"
+
+    assert Ended(0, out, said) == ask(capfd, *call.split(), "--state-dir", state)
+    assert Ended(0, "", "") == ask(capfd, *call.split(), "-q", "--state-dir", state)
+
+
+@pytest.mark.parametrize("call", ["effects show e-1", "reconcile --effect e-1"])
+def test_effect_is_told_as_one_where_none_is(tmp_path: Path, capfd: Capture, call: str) -> None:
+    """It is no turn that was asked for."""
+    found = ask(capfd, *call.split(), "--state-dir", str(tmp_path / "none"), "--json")
+    told = fits(json.loads(found.out))
+
+    assert (4, "no_such_effect") == (found.status, told["code"])
+    assert f"there is no effect e-1: none is on record in {tmp_path}/none" == told["message"]
 
 
 @pytest.mark.parametrize("args", [("--all",), ("--all", "-y"), ("--all", "--dry-run")])

@@ -62,7 +62,7 @@ def test_ledger_that_is_none_is_refused(shelf: Path, capfd: Capture, tmp_path: P
     missing = ask(capfd, "ledger", "verify", str(tmp_path / "none"), "--json")
     foreign = ask(capfd, "ledger", "verify", str(other))
 
-    assert (5, 5) == (missing.status, foreign.status)
+    assert (4, 5) == (missing.status, foreign.status)
     assert "store_missing" == fits(json.loads(missing.out))["code"]
     assert foreign.err.startswith("turnctl: error: ")
     assert "" == foreign.out

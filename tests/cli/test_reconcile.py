@@ -56,6 +56,7 @@ def test_what_is_unresolved_is_told(shelf: Path, capfd: Capture) -> None:
     assert Ended(7, "e-d1  email.send 'k1'  unknown: would be asked about\n", "") == ask(
         capfd, "reconcile", "--dry-run"
     )
+
     assert Ended(0, "nothing is unresolved\n", "") == ask(capfd, "reconcile", COMPLETED)
 
 
@@ -92,7 +93,7 @@ def test_person_tells_with_evidence(shelf: Path, capfd: Capture, tmp_path: Path)
     again = ask(capfd, "reconcile", "--effect", "e-d1", "--mark", "rejected", "--evidence", "bounced", "--json")
     (found,) = fits(json.loads(again.out))["effects"]
 
-    assert Ended(0, "e-d1  email.send 'k1'  unknown -> completed (receipt 250 2.0.0 ok?)\n", "") == told
+    assert Ended(0, "e-d1  email.send 'k1'  unknown -> completed (receipt 250 2.0.0 ok)\n", "") == told
     assert {"source": "ana, by hand", "body": "250 2.0.0 ok\n"} == shown["receipt"]
     assert ("completed", "completed") == (found["before"], found["after"])
     assert "e-d1" in found["problem"]
@@ -182,5 +183,7 @@ def test_no_ledger_is_nothing_unresolved(tmp_path: Path, capfd: Capture) -> None
     """Where nothing was recorded there is nothing to ask about."""
     nowhere = str(tmp_path / "nowhere")
 
-    assert Ended(0, "nothing is unresolved\n", "") == ask(capfd, "reconcile", "--state-dir", nowhere)
+    said = f"turnctl: no turn is on record in {nowhere}\n"
+
+    assert Ended(0, "nothing is unresolved\n", said) == ask(capfd, "reconcile", "--state-dir", nowhere)
     assert 4 == ask(capfd, "reconcile", "@", "--state-dir", nowhere).status

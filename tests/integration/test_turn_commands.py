@@ -70,7 +70,7 @@ def test_stop_from_another_thread_carries_the_output(gate: Gate) -> None:
     assert kept[0].partial.outcome.stopped
     assert [] == alive(tag)
     assert "ended" == turns[0].report.execution
-    assert str(turns[0].report).startswith("stopped by ana (wrong repo) after ")
+    assert str(turns[0].report).startswith("stopped by ana (wrong repo), which took ")
     assert "none left" in str(turns[0].report)
 
 

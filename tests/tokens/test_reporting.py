@@ -69,7 +69,7 @@ def test_report_of_a_stopped_turn() -> None:
     assert "cancelled, settled" == report.state
     assert report.stop_took_s is not None
     assert 0 <= report.stop_took_s < 5
-    assert str(report).startswith("stopped by ann (wrong branch) after 0.")
+    assert str(report).startswith("stopped by ann (wrong branch), which took 0.")
 
 
 def test_report_counts_processes() -> None:

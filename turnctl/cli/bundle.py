@@ -15,8 +15,8 @@ from turnctl.cli.names import LEAST, check
 from turnctl.cli.problems import Problem
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.talk import complain, explain, say
-from turnctl.errors import BadArgument
-from turnctl.spelling import visible
+from turnctl.errors import BadArgument, StoreMissing
+from turnctl.spelling import in_words, visible
 
 if TYPE_CHECKING:
     from turnctl.ledger.store import Store
@@ -46,7 +46,7 @@ _HINT = "turnctl ps -a lists the turns that are on record"
                 ("1", "it is written, and refused: the ledger is not as it was written; or it could not be written"),
                 ("2", "wrong use, or there is such a file already"),
                 ("4", "there is no such turn or incarnation, or the name fits several"),
-                ("5", "there is no ledger, or it cannot be used"),
+                ("5", "the state directory, or stdout, cannot be used"),
             ],
         )
     ],
@@ -80,7 +80,6 @@ def bundle(
         raise click.UsageError("--json answers on stdout, where the bundle goes; give -o a file")
 
     from turnctl.ledger.bundling import bundle_of, described, put_new
-    from turnctl.ledger.opening import open_sqlite
     from turnctl.ledger.whereabouts import default_path
     from turnctl.records.changes import Refusal
 
@@ -88,7 +87,7 @@ def bundle(
         raise _there(output)
     left = ("nothing was written, and the ledger is as it was", "run it again")
     explain(f"reads {default_path(state_dir)}")
-    with telling_when_interrupted(lambda: left), closing(open_sqlite(default_path(state_dir))) as store:
+    with telling_when_interrupted(lambda: left), closing(_opened(state_dir, turn)) as store:
         inc = _found(store, turn, state_dir)
         data = bundle_of(store, inc, payloads=not no_payloads, scope="self" if is_alone else "subtree")
     if isinstance(data, Refusal):
@@ -101,7 +100,7 @@ def bundle(
         except BadArgument:
             raise _there(output) from None
         except OSError as error:
-            text = f"{output} could not be written: {error.strerror or error}"
+            text = f"{output} could not be written: {in_words(error, of=output)}"
             raise Problem("not_written", text, "give a file in a folder that has room", Code.NOT_SO) from error
     made = described(inc, output, data)
     if as_json:
@@ -119,6 +118,19 @@ def bundle(
 def _there(output: str) -> Problem:
     text = f"{output} is there already, and a bundle replaces nothing"
     return Problem("file_exists", text, "name another file, or remove it", Code.USAGE)
+
+
+def _opened(state_dir: str | None, turn: str) -> Store:
+    """The ledger; where there is none there is no such turn either."""
+    from turnctl.ledger.opening import open_sqlite
+    from turnctl.ledger.whereabouts import default_path
+
+    try:
+        return open_sqlite(default_path(state_dir))
+    except StoreMissing:
+        from turnctl.cli.opened import no_turns
+
+        raise no_turns(state_dir, turn) from None
 
 
 def _found(store: Store, name: str, state_dir: str | None) -> str:

@@ -13,6 +13,7 @@ from turnctl.cli.help import Steady
 from turnctl.cli.problems import Problem
 from turnctl.cli.stdout import put, put_bytes, put_document
 from turnctl.cli.talk import say
+from turnctl.spelling import in_words
 
 __all__ = ["completion"]
 
@@ -98,7 +99,7 @@ def _install(shell: str, path: str, text: str) -> bool:
         raise Problem("file_exists", message, f"move it away, or write another: turnctl completion {shell} > FILE",
                       Code.NOT_SO) from None  # fmt: skip
     except OSError as error:
-        message = f"{path} could not be written: {error.strerror or error}"
+        message = f"{path} could not be written: {in_words(error, of=path)}"
         raise Problem(
             "not_written", message, f"write another: turnctl completion {shell} > FILE", Code.NOT_SO
         ) from error

@@ -10,7 +10,7 @@ from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.colour import Colour, is_coloured, paint_state
 from turnctl.cli.names import EFFECTS_HINT, LEAST, check, find
-from turnctl.cli.opened import no_turns, opened
+from turnctl.cli.opened import no_turns, opened, tell_of_none
 from turnctl.cli.problems import Problem
 from turnctl.cli.showing import colour_option, format_of, precise, time_option
 from turnctl.cli.stdout import put, put_document, put_line, width
@@ -96,7 +96,9 @@ def effects(
     there = opened(state_dir)
     if there is None:
         if turn or effect:
-            raise no_turns(state_dir, turn or effect or "")
+            raise no_turns(state_dir, turn or effect or "", is_effect=turn is None)
+        if not quiet:
+            tell_of_none(state_dir)
         found: list[EffectGlance] = []
     else:
         with there:

@@ -29,6 +29,7 @@ from turnctl.processes.terminal import Terminal
 from turnctl.records.process import Completed, ProcessOutcome, pid_words
 from turnctl.records.stops import StopRecord
 from turnctl.records.words import who
+from turnctl.spelling import in_words
 from turnctl.tokens.ruled import keeper_for
 from turnctl.turns import Turn
 
@@ -322,7 +323,9 @@ class Execution:
         try:
             summary.write(self._plan.summary, values)
         except OSError as error:
-            complain(f"the summary could not be written to {self._plan.summary}: {error.strerror}")
+            complain(
+                f"the summary could not be written to {self._plan.summary}: {in_words(error, of=self._plan.summary)}"
+            )
 
     def _leave(self) -> None:
         """The third press: stop waiting. Runs in the signal handler, and does not return."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,21 +13,24 @@ from turnctl.cli.codes import Code
 from turnctl.cli.commands import Commands
 from turnctl.cli.common import option
 from turnctl.cli.interrupts import telling_when_interrupted
+from turnctl.cli.opened import tell_of_none
 from turnctl.cli.options import Duration, Folder
 from turnctl.cli.problems import Problem
 from turnctl.cli.progress import Progress, can_move
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.talk import explain, note, say
-from turnctl.errors import BadArgument, StoreDamaged
+from turnctl.errors import BadArgument, StoreDamaged, StoreMissing
 from turnctl.ledger.whereabouts import default_path
 from turnctl.spelling import visible
 
 if TYPE_CHECKING:
+    from turnctl.ledger.store import Store
     from turnctl.ledger.verify import Verified
 
 __all__ = ["ledger"]
 
-_UNUSABLE = ("5", "there is no ledger, or it cannot be used")
+_MISSING = ("4", "there is no such ledger")
+_UNUSABLE = ("5", "the state directory, or stdout, cannot be used")
 
 
 @click.command(
@@ -40,7 +45,7 @@ _UNUSABLE = ("5", "there is no ledger, or it cannot be used")
     tables=[
         (
             "Exit status",
-            [("0", "it is so, or done"), ("1", "something is wrong with it"), ("2", "wrong use"), _UNUSABLE],
+            [("0", "it is so, or done"), ("1", "something is wrong with it"), ("2", "wrong use"), _MISSING, _UNUSABLE],
         )
     ],
 )
@@ -59,7 +64,10 @@ def ledger() -> None:
         ("turnctl ledger verify -q && echo sound", "the exit status alone"),
     ],
     tables=[
-        ("Exit status", [("0", "it is as it was written"), ("1", "something is not"), ("2", "wrong use"), _UNUSABLE])
+        (
+            "Exit status",
+            [("0", "it is as it was written"), ("1", "something is not"), ("2", "wrong use"), _MISSING, _UNUSABLE],
+        )
     ],
 )
 @click.argument("path", required=False)
@@ -117,6 +125,7 @@ def _told(document: dict[str, Any], found: Verified, as_json: bool, quiet: int) 
                 ("0", "it is there, and sound"),
                 ("1", "it is there, and something in it, and in the ledger, is not as it was written"),
                 ("2", "wrong use, or there is such a file already"),
+                _MISSING,
                 _UNUSABLE,
             ],
         )
@@ -166,7 +175,7 @@ def _halves(error: Exception) -> tuple[str, str]:
         ("turnctl ledger prune --older-than 30d --dry-run", "how many would go, and why others stay"),
         ("turnctl ledger prune --older-than 30d", "take them away, and give the room back"),
     ],
-    tables=[("Exit status", [("0", "done"), ("2", "wrong use"), _UNUSABLE])],
+    tables=[("Exit status", [("0", "done, or nothing is on record"), ("2", "wrong use"), _UNUSABLE])],
 )
 @option(
     "--older-than",
@@ -198,22 +207,24 @@ def prune(
 ) -> Code:
     if older_than is None:
         raise click.UsageError('say how old: --older-than 30d; or keep = "30d", once and for all, in your settings')
-    from contextlib import closing
-
     from turnctl.clock import parse_duration
-    from turnctl.ledger.opening import open_sqlite
     from turnctl.ledger.purging import purge
+    from turnctl.records.retention import Purged
 
     left = ("what was taken away is gone as a whole, and the rest is as it was", "turnctl ledger prune again goes on")
     explain(f"takes away from {default_path(state_dir)} what ended more than {older_than} ago")
-    with telling_when_interrupted(lambda: left), closing(open_sqlite(default_path(state_dir))) as store:
-        found = purge(
-            store,
-            older_than_s=parse_duration(older_than, zero=True) or 0.0,
-            tombstones_s=parse_duration(keep_tombstones, zero=True) or 0.0,
-            dry_run=dry_run,
-            include_detached=include_detached,
-            export=export,
+    with telling_when_interrupted(lambda: left), _opened(state_dir, quiet) as store:
+        found = (
+            Purged(0, 0, 0, {}, dry_run)
+            if store is None
+            else purge(
+                store,
+                older_than_s=parse_duration(older_than, zero=True) or 0.0,
+                tombstones_s=parse_duration(keep_tombstones, zero=True) or 0.0,
+                dry_run=dry_run,
+                include_detached=include_detached,
+                export=export,
+            )
         )
     if as_json:
         put_document(found.as_dict())
@@ -222,3 +233,19 @@ def prune(
         if found.tombstones or found.given_back:
             say(f"{found.tombstones} tombstones dropped, {found.given_back} bytes given back")
     return Code.OK
+
+
+@contextmanager
+def _opened(state_dir: str | None, quiet: int) -> Iterator[Store | None]:
+    """The ledger; where nothing was ever recorded that is said, and there is nothing to take away."""
+    from turnctl.ledger.opening import open_sqlite
+
+    try:
+        store = open_sqlite(default_path(state_dir))
+    except StoreMissing:
+        if not quiet:
+            tell_of_none(state_dir)
+        yield None
+        return
+    with closing(store):
+        yield store

@@ -62,9 +62,9 @@ def _ending_of(args: list[str]) -> Ending:
     except OSError as error:
         # what the machine refuses (no descriptor, no space, a folder that is gone) is no fault of ours
         from turnctl.cli.talk import complain
+        from turnctl.spelling import in_words
 
-        where = f"{error.filename}: " if error.filename else ""
-        complain(f"{where}{error.strerror or error}", "nothing was run; see turnctl run --help for what is needed")
+        complain(in_words(error), "nothing was run; see turnctl run --help for what is needed")
         return Ending(ExitStatus.FAILED)
     except Exception as error:  # noqa: BLE001 - whatever it is, a person gets a line they can pass on
         from turnctl.cli.faults import tell_of_fault

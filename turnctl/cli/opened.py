@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from turnctl.cli.codes import Code
 from turnctl.cli.names import check, find
 from turnctl.cli.problems import Problem
-from turnctl.cli.talk import explain, warn
+from turnctl.cli.talk import explain, say, warn
 from turnctl.errors import StoreMissing
 from turnctl.ledger.glance import Glances
 from turnctl.ledger.whereabouts import default_file
@@ -16,7 +16,7 @@ from turnctl.ledger.whereabouts import default_file
 if TYPE_CHECKING:
     from turnctl.ledger.glance import Glance
 
-__all__ = ["found_turn", "glances", "no_turns", "opened"]
+__all__ = ["found_turn", "glances", "no_turns", "opened", "tell_of_none"]
 
 
 def glances(state_dir: str | None) -> Glances:
@@ -37,13 +37,20 @@ def opened(state_dir: str | None) -> Glances | None:
         return None
 
 
-def no_turns(state_dir: str | None, name: str) -> Problem:
-    """Why there is no turn of that name where there is no ledger. Raises ``Problem`` where it is no name at all."""
-    check(name)
+def no_turns(state_dir: str | None, name: str, *, is_effect: bool = False) -> Problem:
+    """Why there is no turn, or effect, of that name where there is no ledger. Raises ``Problem`` where it is no name
+    at all."""
+    check(name, is_effect=is_effect)
     name = repr(name) if not name.isprintable() else name
-    message = f"there is no turn {name}: none is on record in {os.path.dirname(default_file(state_dir))}"
+    what = "effect" if is_effect else "turn"
+    message = f"there is no {what} {name}: none is on record in {os.path.dirname(default_file(state_dir))}"
     hint = "turnctl run records what it runs; TURNCTL_STATE_DIR, or --state-dir, names another directory"
-    return Problem("no_such_turn", message, hint, Code.NO_SUCH)
+    return Problem(f"no_such_{what}", message, hint, Code.NO_SUCH)
+
+
+def tell_of_none(state_dir: str | None) -> None:
+    """Say where it is that nothing is on record, for a list that is empty for want of a ledger."""
+    say(f"no turn is on record in {os.path.dirname(default_file(state_dir))}")
 
 
 def found_turn(state_dir: str | None, name: str) -> Glance:

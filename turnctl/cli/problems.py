@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from turnctl.cli.codes import Code
-from turnctl.errors import StoreError
+from turnctl.errors import StoreError, StoreMissing
+from turnctl.spelling import in_words
 
 __all__ = ["SCHEMA", "Problem", "of_fault", "of_store", "of_system"]
 
@@ -32,14 +33,13 @@ def of_store(error: StoreError) -> Problem:
     if not hint:
         message, _, hint = text.rpartition(": ")
     name = type(error).__name__.removeprefix("Store").lower()
-    return Problem(f"store_{name}", message or text, hint or "turnctl doctor shows more of it", Code.UNUSABLE)
+    status = Code.NO_SUCH if isinstance(error, StoreMissing) else Code.UNUSABLE
+    return Problem(f"store_{name}", message or text, hint or "turnctl doctor shows more of it", status)
 
 
 def of_system(error: OSError) -> Problem:
     """For what the machine refuses: no descriptor, no room, a folder that is gone."""
-    where = f"{error.filename}: " if error.filename else ""
-    message = f"{where}{error.strerror or error}"
-    return Problem("system_refused", message, "turnctl doctor shows what this machine lacks", Code.UNUSABLE)
+    return Problem("system_refused", in_words(error), "turnctl doctor shows what this machine lacks", Code.UNUSABLE)
 
 
 def of_fault(error: Exception) -> Problem:

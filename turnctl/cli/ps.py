@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -13,16 +12,14 @@ from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.colour import Colour, is_coloured, paint_state
 from turnctl.cli.common import SessionWanted, Whole
-from turnctl.cli.opened import glances
+from turnctl.cli.opened import glances, tell_of_none
 from turnctl.cli.options import Duration
 from turnctl.cli.showing import LEAST_SHOWN, Moment, State, colour_option, effects_cell, format_of, line_of, time_option
 from turnctl.cli.stdout import is_terminal, put, put_document, put_line, width
 from turnctl.cli.table import lines
-from turnctl.cli.talk import say
 from turnctl.cli.times import TimeFormat, ago, shown
 from turnctl.clock import parse_duration, wall
 from turnctl.errors import StoreMissing
-from turnctl.ledger.whereabouts import default_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -177,7 +174,7 @@ def _look(state_dir: str | None, wanted: _Wanted, quiet: int, *, shorten: bool) 
             ]
     except StoreMissing:
         if not quiet:
-            say(f"no turn is on record in {os.path.dirname(default_file(state_dir))}")
+            tell_of_none(state_dir)
         return []
 
 

@@ -16,7 +16,7 @@ from turnctl.cli.codes import Code
 from turnctl.cli.effects import one_effect, plain
 from turnctl.cli.interrupts import telling_when_interrupted
 from turnctl.cli.names import find
-from turnctl.cli.opened import no_turns, opened
+from turnctl.cli.opened import no_turns, opened, tell_of_none
 from turnctl.cli.options import Duration
 from turnctl.cli.progress import Progress, can_move
 from turnctl.cli.stdout import put, put_document
@@ -25,7 +25,7 @@ from turnctl.cli.user import login, one_line
 from turnctl.clock import parse_duration
 from turnctl.ledger.effects_glance import effects as look
 from turnctl.ledger.whereabouts import default_path
-from turnctl.spelling import visible
+from turnctl.spelling import in_words, visible
 
 if TYPE_CHECKING:
     from turnctl.ledger.effects_glance import EffectGlance
@@ -103,7 +103,7 @@ def reconcile(
     if reason is not None:
         one_line("--reason", reason)
     asked = _loaded(probes)
-    before = _meant(state_dir, turns, names, is_by_hand=mark is not None or close)
+    before = _meant(state_dir, turns, names, is_by_hand=mark is not None or close, quiet=quiet > 0)
     problems: dict[str, str] = {}
     is_late = False
     with telling_when_interrupted(lambda: _LEFT):
@@ -155,7 +155,9 @@ def _evidence(given: str) -> str:
             with open(given[1:], encoding="utf-8", errors="backslashreplace") as file:
                 text = file.read(_LONGEST_EVIDENCE + 1)
         except OSError as error:
-            raise click.UsageError(f"--evidence: {given[1:]} cannot be read: {error.strerror}") from error
+            raise click.UsageError(
+                f"--evidence: {given[1:]} cannot be read: {in_words(error, of=given[1:])}"
+            ) from error
     if not text.strip() or len(text) > _LONGEST_EVIDENCE:
         what = "it is empty" if not text.strip() else "it is longer than 1 MiB"
         raise click.UsageError(f"--evidence is what its receiver said, and {what}")
@@ -193,13 +195,15 @@ def _function(module: str, name: str) -> Probe:
 
 
 def _meant(
-    state_dir: str | None, turns: tuple[str, ...], names: tuple[str, ...], *, is_by_hand: bool
+    state_dir: str | None, turns: tuple[str, ...], names: tuple[str, ...], *, is_by_hand: bool, quiet: bool
 ) -> list[EffectGlance]:
     """The effects that are meant and unresolved; by hand the one that is named, whatever is known of it."""
     there = opened(state_dir)
     if there is None:
         if turns or names:
-            raise no_turns(state_dir, (turns or names)[0])
+            raise no_turns(state_dir, (turns or names)[0], is_effect=not turns)
+        if not quiet:
+            tell_of_none(state_dir)
         return []
     with there:
         if is_by_hand:
@@ -303,7 +307,7 @@ def _line(before: EffectGlance, after: EffectGlance, problem: str | None, *, is_
     if is_plan:
         return visible(f"{what}{before.disposition}: would be asked about") + "\n"
     if after.receipt is not None and after.disposition != before.disposition:
-        return visible(f"{what}{before.disposition} -> {after.disposition} (receipt {after.receipt})") + "\n"
+        return visible(f"{what}{before.disposition} -> {after.disposition} (receipt {after.receipt.rstrip()})") + "\n"
     if after.closed_by is not None:
         return visible(f"{what}{after.disposition}, closed by {after.closed_by}") + "\n"
     why = f": {problem}" if problem else ""

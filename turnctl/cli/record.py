@@ -14,6 +14,7 @@ from turnctl.cli.folder import current
 from turnctl.cli.options import Size
 from turnctl.cli.talk import explain, note
 from turnctl.processes.sizes import format_size, parse_size
+from turnctl.spelling import in_words
 
 if TYPE_CHECKING:
     from turnctl.cli.streams import Outputs
@@ -139,7 +140,7 @@ class Record:
         """The turn has begun: say so where it is not recorded."""
         error = self._error or (None if self._recorded is None else self._recorded.trouble)
         if error is not None:
-            note(f"this run is not recorded: {_in_words(error)} (--no-record does without, and without this line)")
+            note(f"this run is not recorded: {in_words(error)} (--no-record does without, and without this line)")
         elif self.is_kept:
             kept = self.environment()
             explain(f"this is turn {kept['TURNCTL_TURN_ID']}, on record in {kept['TURNCTL_STATE_DIR']}")
@@ -160,7 +161,7 @@ class Record:
         recorded = self._recorded
         if recorded is None or not recorded.is_on_record:
             return
-        missing = [] if recorded.trouble is None else [_in_words(recorded.trouble)]
+        missing = [] if recorded.trouble is None else [in_words(recorded.trouble)]
         missing += [
             f"{format_size(lost)} of {name} could not be kept ({why})" for name, lost, why in recorded.not_kept()
         ]
@@ -199,7 +200,3 @@ def _open(asked: Wanted, command: tuple[str, ...], folder: str | None, outputs: 
         is_required=asked.is_required,
         label=asked.label,
     )
-
-
-def _in_words(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -16,6 +16,7 @@ from turnctl.cli.opened import no_turns, opened
 from turnctl.cli.problems import Problem
 from turnctl.cli.stdout import is_terminal, put, put_document
 from turnctl.cli.talk import say
+from turnctl.spelling import in_words
 
 if TYPE_CHECKING:
     from turnctl.report.facts import Facts
@@ -204,8 +205,8 @@ def _put_file(path: str, text: str, turn_id: str) -> int:
         message = f"{path} is there already, and is no report of turn {turn_id}; a report replaces nothing else"
         raise Problem("file_exists", message, "name another file, or remove it", Code.USAGE) from None
     except (OSError, ValueError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise Problem("not_written", f"{path} could not be written: {why}", _HINT, Code.NOT_SO) from error
+        text = f"{path} could not be written: {in_words(error, of=path)}"
+        raise Problem("not_written", text, _HINT, Code.NOT_SO) from error
     return len(data)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from turnctl.cli.codes import Code
 from turnctl.cli.problems import Problem
+from turnctl.spelling import in_words
 
 __all__ = ["is_terminal", "put", "put_bytes", "put_document", "put_line", "width"]
 
@@ -33,7 +34,7 @@ def put_bytes(data: bytes) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise _lost(error.strerror or str(error)) from error
+        raise _lost(in_words(error)) from error
 
 
 def _lost(why: str) -> Problem:

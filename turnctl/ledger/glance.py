@@ -25,6 +25,7 @@ from turnctl.ledger.places import check_folder, check_owner
 from turnctl.ledger.refusals import FAULTS, system_told, told
 from turnctl.ledger.versions import APPLICATION_ID, VERSION
 from turnctl.records.states import state_word
+from turnctl.spelling import in_words
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -149,7 +150,8 @@ class Glances:
         try:
             mark = read_marks(path)  # before the state is read, which then is not behind it
         except (OSError, ValueError) as error:
-            self.doubt = f"{path}.hwm cannot be read ({error}), so what is told of {path} may be old"
+            why = in_words(error, of=f"{path}.hwm")
+            self.doubt = f"{path}.hwm cannot be read ({why}), so what is told of {path} may be old"
             return
         missing = None if mark is None else missing_from(mark, authority, *marks_of(self._connection))
         if missing is not None:

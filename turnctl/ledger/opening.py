@@ -42,6 +42,7 @@ from turnctl.ledger.places import check_file_system, check_folder, check_owner, 
 from turnctl.ledger.refusals import FAULTS, SALVAGE, system_told, told
 from turnctl.ledger.sqlite import BUSY_S, SqliteStore, twin_of
 from turnctl.ledger.users import Users
+from turnctl.spelling import in_words
 
 __all__ = ["identify", "init", "open_sqlite", "take_as_it_is"]
 
@@ -307,8 +308,9 @@ def _check_marks(path: str, meta: Meta) -> None:
     try:
         marks = read_marks(path)
     except (ValueError, OSError) as error:
+        why = in_words(error, of=f"{path}.hwm")
         text = (
-            f"{path}.hwm cannot be read ({error}), so nobody knows whether the ledger is all there; look at it, then "
+            f"{path}.hwm cannot be read ({why}), so nobody knows whether the ledger is all there; look at it, then "
             "decide that it is (turnctl.ledger.opening.take_as_it_is)"
         )
         raise StoreDamaged(text, path=path) from error

@@ -9,6 +9,7 @@ import stat
 
 from turnctl.errors import StoreMissing, StoreUnsafe
 from turnctl.ledger.ownfiles import own_folder
+from turnctl.spelling import in_words
 
 __all__ = ["FILES", "check_file_system", "check_folder", "check_owner", "file_system_of", "is_remote", "made_folder"]
 
@@ -96,7 +97,7 @@ def check_folder(path: str) -> None:
         return
     except OSError as error:
         raise StoreUnsafe(
-            f"the folder {folder} cannot be looked at ({error.strerror}); {another}", path=path
+            f"the folder {folder} cannot be looked at ({in_words(error, of=folder)}); {another}", path=path
         ) from error
     if not stat.S_ISDIR(found.st_mode):
         raise StoreUnsafe(f"{folder} is no folder; {another}", path=path)
@@ -156,5 +157,5 @@ def made_folder(path: str) -> None:
     try:
         own_folder(folder)
     except OSError as error:
-        text = f"the folder {folder} cannot be made ({error.strerror or error}); make it, mode 0700"
+        text = f"the folder {folder} cannot be made ({in_words(error, of=folder)}); make it, mode 0700"
         raise StoreMissing(text, path=path) from error

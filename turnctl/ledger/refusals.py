@@ -18,6 +18,7 @@ from turnctl.errors import (
     StoreRefused,
     StoreUnsafe,
 )
+from turnctl.spelling import in_words
 
 __all__ = ["FAULTS", "SALVAGE", "system_told", "told", "unkept_text"]
 
@@ -90,9 +91,15 @@ def system_told(path: str, doing: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        said = f"{doing} {path} failed ({error})"
+        said = f"{doing} {path} failed ({in_words(error, of=path)})"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StoreFull(f"{said}; free some space there and try again", path=path) from error
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            text = f"{said}; close some, or raise the limit on them (ulimit -n), and try again"
+            raise StoreError(text, path=path) from error
+        if error.errno == errno.EROFS:
+            text = f"{said}; name another place for the ledger: TURNCTL_STATE_DIR, or the path that is opened"
+            raise StoreUnsafe(text, path=path) from error
         text = f"{said}; the folder and what is in it must be writable for this user: look at their owner and mode"
         raise StoreUnsafe(text, path=path) from error
 

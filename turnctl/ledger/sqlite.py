@@ -36,6 +36,7 @@ from turnctl.ledger.turnstile import Turnstile
 from turnctl.ledger.users import Users
 from turnctl.ledger.wake import Doorbell
 from turnctl.ledger.writer import Request, Writer
+from turnctl.spelling import in_words
 
 __all__ = ["BUSY_S", "SqliteStore", "twin_of"]
 
@@ -162,7 +163,7 @@ class _Desk:
         return StoreBusy(text, path=self.path, holder=holder)
 
     def no_place(self, error: OSError) -> StoreError:
-        why = error.strerror or error
+        why = in_words(error, of=self.path)
         text = f"{self.path} cannot be locked ({why}); put the ledger on a local file system that has locks"
         return StoreUnsafe(text, path=self.path)
 

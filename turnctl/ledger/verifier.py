@@ -381,7 +381,7 @@ def main() -> int:
         with open(args.file, "rb") as file:
             data = file.read()
     except OSError as error:
-        sys.stderr.write(f"{args.file} cannot be read: {error}\n")
+        sys.stderr.write(f"{_short(args.file, 500)} cannot be read: {error.strerror or error}\n")
         return 2
     try:
         bundle = Bundle(data)

@@ -27,6 +27,7 @@ from turnctl.ledger.refusals import FAULTS, told
 from turnctl.ledger.rows import KEYS, KINDS, OF_INCARNATION, fields_of, verify_chain
 from turnctl.ledger.sqlbooks import EVENT_COLUMNS, line_of
 from turnctl.ledger.sqlite import BUSY_S
+from turnctl.spelling import in_words
 
 __all__ = ["Tell", "Verified", "quietly", "verify"]
 
@@ -98,7 +99,8 @@ def _marked(reader: _Reader) -> list[str]:
     try:
         reader.mark = read_marks(reader.path)
     except (ValueError, OSError) as error:
-        return [f"{reader.path}.hwm cannot be read ({error}), so nobody knows whether the ledger is all there"]
+        why = in_words(error, of=f"{reader.path}.hwm")
+        return [f"{reader.path}.hwm cannot be read ({why}), so nobody knows whether the ledger is all there"]
     return []
 
 

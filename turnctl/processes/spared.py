@@ -40,6 +40,7 @@ from turnctl.processes.stranger import Stranger, pid_of, prove, tree_of
 from turnctl.processes.table import Entry, Identity, read_entry
 from turnctl.processes.tree import is_still
 from turnctl.records.process import STRENGTHS, ProcessOutcome
+from turnctl.spelling import in_words
 from turnctl.tokens.threads import needing_threads
 from turnctl.waiting.wakeup import Wakeup
 
@@ -221,7 +222,7 @@ class Sparing(Demanded):
             with needing_threads(self.name):
                 self._unwatch = self._owner.watch(self._on_bell)
         except BaseException as error:
-            self._activity.close("failed", f"could not be opened: {error}")
+            self._activity.close("failed", f"could not be opened: {in_words(error)}")
             self.phase = "over"
             self._close()
             raise

@@ -38,6 +38,7 @@ from turnctl.processes.tee import Tee
 from turnctl.processes.tree import is_still
 from turnctl.processes.undisturbed import Undisturbed
 from turnctl.records.process import ProcessOutcome, pid_words
+from turnctl.spelling import in_words
 from turnctl.tokens.activities import Owner
 from turnctl.tokens.threads import needing_threads
 from turnctl.waiting.attention import is_main
@@ -177,7 +178,7 @@ class Supervision(Closing):
         leaving.leave(self)
         if self.pty is not None:
             self.pty.close()
-        self._activity.close("failed", f"could not be started: {error}")
+        self._activity.close("failed", f"could not be started: {in_words(error)}")
         self._unwatch()
         self._consumers.drop()
         if self._wakeup is not None:

@@ -76,7 +76,7 @@ def _opening(report: TurnReport) -> str:
     if report.outcome != "cancelled":
         return f"{report.state}, asked to stop {text}"
     if report.stop_took_s is not None:
-        text += f" after {report.stop_took_s:.2f} s"
+        text += f", which took {report.stop_took_s:.2f} s"  # from when it was accepted
     return f"stopped {text}"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from turnctl.cli.settings.problem import SettingsProblem
+from turnctl.spelling import in_words
 
 __all__ = ["LEAVE_OUT", "PROJECT", "PYPROJECT", "Found", "Kind", "look", "user_file"]
 
@@ -140,7 +141,7 @@ def _read(path: str) -> tuple[bytes, os.stat_result]:
             data = file.read(_LARGEST + 1)
     except OSError as error:
         hint = _READABLE.get(error.errno or 0, LEAVE_OUT)
-        raise SettingsProblem(f"{path} cannot be read: {error.strerror}", hint) from error
+        raise SettingsProblem(f"{path} cannot be read: {in_words(error, of=path)}", hint) from error
     if len(data) > _LARGEST:
         raise SettingsProblem(f"{path} is longer than 1 MiB", f"make it shorter, or {LEAVE_OUT}")
     return data, found

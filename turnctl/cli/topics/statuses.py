@@ -20,6 +20,11 @@ def exit_codes() -> list[Part]:
     return [
         "What each of them means with a command is in its help; of several turns the highest one counts.",
         ("Of every command but run", tuple((str(int(code)), meaning) for code, meaning in MEANINGS.items())),
+        (
+            "A state directory in which nothing was recorded yet is like one with nothing in it: lists are empty and "
+            "there is nothing to purge (0), and a turn, an effect or a ledger that is named, or is to be verified or "
+            "copied, is not there (4). A ledger that was there and is gone cannot be used (5)."
+        ),
         ("Of turnctl run, the command's own besides", tuple(own)),
         ("Which command gives which", _by_command((page.name, page.codes) for page in found)),
         (
