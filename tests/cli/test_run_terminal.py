@@ -152,7 +152,7 @@ def test_ignored_ctrl_c_stops_the_command(shell: Shell) -> None:
     shown = shell.prompt()
 
     assert "turnctl: stop accepted (Ctrl-C)" in shown
-    assert "turnctl: stopped by Ctrl-C after" in shown
+    assert "turnctl: stopped by Ctrl-C, which took" in shown
     assert 128 + signal.SIGINT == shell.exit_status()
     assert [] == alive(tag)
     assert_normal(shell)

@@ -111,6 +111,20 @@ def test_what_is_left_is_told(folder: Path, capfd: Capture) -> None:
     assert (1, 1, 0) == (stop["effects_unresolved"], len(stop["left"]), stop["exit"]["code"])
 
 
+def test_ledger_that_cannot_be_read_is_told(folder: Path, capfd: Capture) -> None:
+    """Nobody knows then how many effects are unresolved: that is a question mark and a null, and no nought."""
+    text = f"{_HEAD}\nfolder = os.environ['TURNCTL_STATE_DIR']\nos.mkdir(folder, 0o700)\n"
+    text += "open(os.open(f'{folder}/ledger.sqlite3', os.O_CREAT | os.O_WRONLY, 0o600), 'w').write('x' * 4096)\n"
+    command = ("--max-stops", "1", *program(folder, f"{text}with turnctl.turn() as turn:\n    turn.check()\n"))
+    (stop,) = tried(capfd, *command, status=1)["stops"]
+    table = ask(capfd, "trial", *command).out
+    said = "nobody knows what became of its effects: reading its ledger failed (SQLITE_NOTADB: file is not a database)"
+
+    assert (None, [{"kind": "unresolved", "text": said}]) == (stop["effects_unresolved"], stop["problems"])
+    assert re.search(r"\n\S+ +0 +0 +0 +\? +unresolved +agent.py:\d+ in <module>\n", table)
+    assert f"\n  unresolved: {said}\n" in table
+
+
 def test_turn_that_is_not_over_in_time_is_ended(folder: Path, capfd: Capture) -> None:
     """A turn that goes on for longer than the grace is late, and its program is ended from outside; as a table."""
     ended = ask(capfd, "trial", "--grace", "200ms", *program(folder, _LATE))

@@ -13,7 +13,6 @@ from turnctl.cli.codes import Code
 from turnctl.cli.commands import Commands
 from turnctl.cli.common import option
 from turnctl.cli.interrupts import telling_when_interrupted
-from turnctl.cli.opened import tell_of_none
 from turnctl.cli.options import Duration, Folder
 from turnctl.cli.problems import Problem
 from turnctl.cli.progress import Progress, can_move
@@ -243,6 +242,8 @@ def _opened(state_dir: str | None, quiet: int) -> Iterator[Store | None]:
     try:
         store = open_sqlite(default_path(state_dir))
     except StoreMissing:
+        from turnctl.cli.opened import tell_of_none
+
         if not quiet:
             tell_of_none(state_dir)
         yield None

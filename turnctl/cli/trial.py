@@ -70,7 +70,7 @@ class _Trying(Answering):
                 ("crashed", "it died of a signal that was not sent from here"),
                 ("leaking", "it ended, and processes that it had started went on"),
                 ("alive", "something is there still, after a kill"),
-                ("unresolved", "effects of which nobody knows what became"),
+                ("unresolved", "effects of which nobody knows what became, or a ledger of it that cannot be read"),
                 ("breaking", "--check failed after it"),
             ],
         ),

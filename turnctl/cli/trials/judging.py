@@ -44,7 +44,8 @@ class Stop(NamedTuple):
     #: how many further checkpoints; None for a program without turns
     checkpoints_after: int | None
     left: tuple[str, ...]
-    unresolved: int
+    #: None where its ledger could not be read
+    unresolved: int | None
     problems: tuple[Problem, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -69,8 +70,9 @@ class Stop(NamedTuple):
             return (*("-",) * 5, ", ".join(one.kind for one in self.problems) or "not reached", str(self.place))
         over = "-" if self.over_s is None else format_duration(round(self.over_s, 3))
         status = self.signal or ("-" if self.code is None else str(self.code))
+        effects = "?" if self.unresolved is None else str(self.unresolved)
         kinds = ", ".join(dict.fromkeys(one.kind for one in self.problems)) or "-"
-        return (over, status, str(self.lines_after), str(len(self.left)), str(self.unresolved), kinds, str(self.place))
+        return (over, status, str(self.lines_after), str(len(self.left)), effects, kinds, str(self.place))
 
 
 def judged(n: int, place: Place, seen: Seen, limits: Limits, is_at_checkpoints: bool, broken: str | None) -> Stop:
@@ -96,7 +98,7 @@ def judged(n: int, place: Place, seen: Seen, limits: Limits, is_at_checkpoints: 
         seen.lines_after,
         len(seen.journal.after) if is_at_checkpoints else None,
         tuple(names),
-        max(seen.unresolved, 0 if over is None else over["unresolved"]),
+        None if isinstance(seen.unresolved, str) else max(seen.unresolved, _told(seen)),
         tuple(found),
     )
 
@@ -126,6 +128,14 @@ def _problems(seen: Seen, limits: Limits, is_at_checkpoints: bool) -> Any:
         yield Problem("leaking", f"it ended and left something running: {names}")
     for one in outcome.survivors:
         yield Problem("alive", f"{one.name} {one.pid} is there still: {one.reason}")
-    unresolved = max(seen.unresolved, 0 if over is None else over["unresolved"])
-    if unresolved:
-        yield Problem("unresolved", f"nobody knows what became of {unresolved} of its effects")
+    if isinstance(seen.unresolved, str):
+        least = f"; its report tells of {_told(seen)}" if _told(seen) else ""
+        yield Problem("unresolved", f"nobody knows what became of its effects: {seen.unresolved}{least}")
+    elif max(seen.unresolved, _told(seen)):
+        many = max(seen.unresolved, _told(seen))
+        yield Problem("unresolved", f"nobody knows what became of {many} of its effects")
+
+
+def _told(seen: Seen) -> int:
+    """How many the report of its turn has."""
+    return 0 if seen.journal.over is None else int(seen.journal.over["unresolved"])

@@ -13,14 +13,15 @@ import threading
 import time
 from collections import deque
 from contextlib import contextmanager
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from turnctl.cli.trials.journal import Journal
 from turnctl.cli.trials.places import Checkpoint, Delay, Line
-from turnctl.errors import StoreError
+from turnctl.errors import StoreError, StoreMissing
 from turnctl.ledger.glance import Glances
+from turnctl.ledger.ownfiles import NAME
+from turnctl.spelling import visible
 from turnctl.turns import Turn
 from turnctl.waiting.trialled import VARIABLE
 
@@ -58,7 +59,8 @@ class Seen(NamedTuple):
     lines: int
     lines_after: int
     tail: tuple[str, ...]
-    unresolved: int
+    #: of how many of its effects the outcome is not known; where that itself is not, why
+    unresolved: int | str
 
 
 class _Output:
@@ -202,13 +204,13 @@ class _Run:
             self._stopped_at = time.monotonic()
         self._turn.cancel("turnctl trial", by=str(self._place))
 
-    def _unresolved(self) -> int:
-        """Effects of its turns on record of which nobody knows what became."""
-        path = Path(self._state) / "ledger.sqlite3"
-        if not path.exists():
-            return 0
+    def _unresolved(self) -> int | str:
+        """Effects of its turns on record of which nobody knows what became; or why they cannot be counted."""
+        path = os.path.realpath(os.path.join(self._state, NAME))
         try:
             with Glances(path) as there:
                 return sum(one.unresolved for one in there.all())
-        except StoreError:
-            return 0  # it was killed as it made it
+        except StoreMissing:
+            return 0  # it has its name only when it is whole, so nothing was ever let out by it
+        except StoreError as error:  # without the folder, so that it is the same in each run
+            return str(error).partition("; ")[0].replace(visible(path), "its ledger").replace(self._state, "its folder")
