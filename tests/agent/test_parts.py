@@ -89,6 +89,18 @@ def test_hooks_come_one_or_several(many: Any) -> None:
     assert (["completed"] * 2, ["completed"]) == (one.heard, other.heard)
 
 
+def test_tools_by_name_have_that_name() -> None:
+    """Also one that has a name of its own, which stays as it is by itself."""
+    mine = Tool(read_file)
+    loop = AgentLoop(Played(calls("look", path="x"), "end"), {"look": mine, "see": read_file})
+    loop.run("go")
+
+    assert (["look", "see"], "read_file") == ([one.name for one in loop.tools.values()], mine.name)
+    assert ("x", "look") == (loop.history.feed[2].results[0].text, loop.history.feed[2].results[0].name)
+    with pytest.raises(BadArgument, match="a tool's name is 1 to 64 letters, digits, _ and -, not 'a b'"):
+        AgentLoop(Played(), {"a b": mine})
+
+
 def test_a_model_may_have_a_stream_alone() -> None:
     """What can be read while it writes need not be asked as a whole; the record names its class."""
     result = AgentLoop(Wrote()).run("go")

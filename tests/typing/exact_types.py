@@ -6,6 +6,7 @@ from typing import assert_type
 
 import turnctl
 from turnctl import StopAnswer, StopResult
+from turnctl.agent import AgentLoop, Call, Event, Message, Reply, Result, Tool
 
 
 def misspelled_option_is_found() -> None:
@@ -31,3 +32,21 @@ def stop_without_a_wait_is_an_answer(turn: turnctl.Turn) -> None:
 def stop_with_a_wait_is_a_result(turn: turnctl.Turn) -> None:
     assert_type(turnctl.stop("chat", wait=1), StopResult)
     assert_type(turn.stop(wait="10s"), StopResult)
+
+
+def misuse_of_the_loop_is_found(loop: AgentLoop, event: Event) -> None:
+    AgentLoop(str, max_step=3)  # type: ignore[call-arg]
+    AgentLoop(str, [7])  # type: ignore[list-item]
+    AgentLoop(str, retry=3)  # type: ignore[arg-type]
+    AgentLoop(str, ask="window")  # type: ignore[arg-type]
+    AgentLoop(str, ledger="memory:")  # type: ignore[arg-type]
+    loop.run("go", timout="5s")  # type: ignore[call-arg]
+    loop.run(7)  # type: ignore[arg-type]
+    loop.resume("checkpoint.json")  # type: ignore[arg-type]
+    Tool(str, effekt="mail.send")  # type: ignore[call-arg]
+    Reply(Message.user("so"), stop="done")  # type: ignore[arg-type]
+    Result("c1", "so", "fine")  # type: ignore[arg-type]
+    Message.assistant("so", [Result("c1")])  # type: ignore[list-item]
+    Call("c1", "search", "{}")  # type: ignore[arg-type]
+    if event.kind == "tool_finished":  # type: ignore[comparison-overlap]
+        return

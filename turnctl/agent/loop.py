@@ -58,7 +58,7 @@ class AgentLoop:
     def __init__(
         self,
         model: Any,
-        tools: Iterable[Tool | Callable[..., Any]] | Mapping[str, Callable[..., Any]] = (),
+        tools: Iterable[Tool | Callable[..., Any]] | Mapping[str, Any] = (),
         *,
         history: History | Iterable[Any] | None = None,
         compactor: Any = None,

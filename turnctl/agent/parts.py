@@ -80,7 +80,7 @@ def tools_of(given: Any) -> dict[str, Tool]:
     )
     found: dict[str, Tool] = {}
     for name, one in named:
-        made = one if isinstance(one, Tool) else Tool(one, name=name)
+        made = (one if name is None else one.named(name)) if isinstance(one, Tool) else Tool(one, name=name)
         if made.name in found:
             raise BadArgument(f"two tools are named {made.name!r}; give one of them another name")
         found[made.name] = made

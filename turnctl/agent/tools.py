@@ -123,11 +123,7 @@ class Tool:
     ) -> None:
         if isinstance(fn, type) or not callable(fn):
             raise BadArgument(f"a tool is made of a function, not of {fn!r}")
-        found = name if name is not None else getattr(fn, "__name__", type(fn).__name__)
-        if not isinstance(found, str) or not _NAME.fullmatch(found):
-            raise BadArgument(
-                f"a tool's name is 1 to 64 letters, digits, _ and -, not {found!r}; give another by name="
-            )
+        found = _name_of(name if name is not None else getattr(fn, "__name__", type(fn).__name__))
         self.fn = fn
         self.name: str = found
         called = _function_of(fn)
@@ -159,6 +155,12 @@ class Tool:
         if self.effect is not None:
             raise BadArgument(f"tool {self.name} acts on the world; call it by invoke(call, turn), which asks first")
         return self.fn(*args, **kwargs)
+
+    def named(self, name: str) -> Tool:
+        """The same under another name."""
+        made = copy.copy(self)
+        made.name = _name_of(name)
+        return made
 
     def __repr__(self) -> str:
         acts = "" if self.effect is None else f" {self.effect.kind}"
@@ -316,6 +318,12 @@ class Tool:
         if effect.disposition in ("rejected", "provider_cancelled"):
             return self._failed(call, error)
         return Result(call.id, f"{_raised(error)}; whether it was carried out is not known", "unknown", self.name)
+
+
+def _name_of(given: Any) -> str:
+    if not isinstance(given, str) or not _NAME.fullmatch(given):
+        raise BadArgument(f"a tool's name is 1 to 64 letters, digits, _ and -, not {given!r}; give another by name=")
+    return given
 
 
 def _function_of(fn: Any) -> Any:
