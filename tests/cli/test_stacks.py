@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from commands import state_of
-from launch import BOUND, ROOT, ask, clean_environment, turnctl_argv
+from launch import ROOT, ask, readied, turnctl_argv
 from schemas import fits
 from shelf import IDS
 from standins import until
@@ -39,19 +37,9 @@ with turnctl.open_ledger() as ledger:
 """
 
 
-@contextmanager
-def started(folder: Path, argv: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+def started(folder: Path, argv: list[str]) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """A program whose command has said that it is there, and is on record."""
-    env = clean_environment(TURNCTL_STATE_DIR=str(folder), TURNCTL_RUN_RECORD="yes")
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=env, start_new_session=True) as process:
-        try:
-            assert process.stdout is not None
-            assert select.select([process.stdout], [], [], BOUND)[0]
-            assert b"ready\n" == process.stdout.readline()
-            yield process
-        finally:
-            process.kill()
-            process.send_signal(signal.SIGCONT)
+    return readied(argv, TURNCTL_STATE_DIR=str(folder), TURNCTL_RUN_RECORD="yes")
 
 
 @pytest.fixture

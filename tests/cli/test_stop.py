@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import alive, state_of
-from launch import BOUND, ROOT, Ended, ask, call, clean_environment, turnctl_argv
+from launch import BOUND, ROOT, Ended, ask, call, readied, turnctl_argv
 from schemas import fits
 from shapes import shape
 from shelf import IDS, gone, opened
@@ -53,22 +51,12 @@ _WAITS = "turn.run(command, stdout=1)"
 _COUNTS = "turn.popen(command, stdout=1); turn.sleep(0.5); print('counting', flush=True); sum(range(10**12))"
 
 
-@contextmanager
 def agent(
     folder: Path, turn: str, command: list[str], body: str = _WAITS, grace: str = "300ms"
-) -> Iterator[subprocess.Popen[bytes]]:
+) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """One whose command has said that it is there; the command is not in the argv of the agent."""
-    env = clean_environment(TURNCTL_STATE_DIR=str(folder), COMMAND=json.dumps(command), GRACE=grace)
     argv = [sys.executable, "-c", _AGENT.replace("BODY", body), turn]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=env, start_new_session=True) as process:
-        try:
-            assert process.stdout is not None
-            assert select.select([process.stdout], [], [], BOUND)[0]
-            assert b"ready\n" == process.stdout.readline()
-            yield process
-        finally:
-            process.kill()
-            process.send_signal(signal.SIGCONT)
+    return readied(argv, TURNCTL_STATE_DIR=str(folder), COMMAND=json.dumps(command), GRACE=grace)
 
 
 def stop(folder: Path, *args: str) -> Ended:
@@ -178,19 +166,10 @@ def test_several_are_ended_from_here_together(shelf: Path, capfd: Capture, monke
     assert (70, True) == (wrong.status, "ZeroDivisionError" in wrong.err)
 
 
-@contextmanager
-def run(folder: Path, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+def run(folder: Path, command: list[str]) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """The same as a run on the command line."""
-    env = clean_environment(TURNCTL_STATE_DIR=str(folder), TURNCTL_RUN_RECORD="yes")
     argv = turnctl_argv("run", "--grace", "300ms", "--", *command)
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=env, start_new_session=True) as process:
-        try:
-            assert process.stdout is not None
-            assert b"ready\n" == process.stdout.readline()
-            yield process
-        finally:
-            process.kill()
-            process.send_signal(signal.SIGCONT)
+    return readied(argv, TURNCTL_STATE_DIR=str(folder), TURNCTL_RUN_RECORD="yes")
 
 
 def test_run_that_stands_still_is_continued(tmp_path: Path) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,6 +53,22 @@ def start(*args: str, before: str = "pass", env: dict[str, str] | None = None, *
         env=clean_environment(**(env or {})),
         **options,
     )
+
+
+@contextmanager
+def readied(argv: list[str], **env: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A program, in a session of its own, which has written "ready"; it is killed at the end, also where it stands
+    still."""
+    environment = clean_environment(**env)
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment, start_new_session=True) as process:
+        try:
+            assert process.stdout is not None
+            assert select.select([process.stdout], [], [], BOUND)[0]
+            assert b"ready\n" == process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+            process.send_signal(signal.SIGCONT)
 
 
 def finish(process: subprocess.Popen[str]) -> Ended:
