@@ -135,6 +135,10 @@ def test_live_view(shelf: Path, tree: int) -> None:
         screen.setwinsize(4, 40)
         screen.see("turnctl top   2 turns, 2 processes")
         screen.see("and 2 more turns")
+        screen.send("jj")
+        screen.see("lines 2 to 2 of 4")
+        screen.send("\x1b[5~\x1b[A")
+        screen.see("and 2 more turns")
         screen.send("q")
         screen.see("\x1b[?1049l")
 

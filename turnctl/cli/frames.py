@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from turnctl.cli.scrolling import Scroll
 
 __all__ = ["Cell", "Frame", "Group", "Row", "Style", "fitted", "state_cell"]
 
@@ -50,14 +53,24 @@ def state_cell(word: str) -> Cell:
     return Cell(word, "strong" if word == "running" else "busy")
 
 
-def fitted(frame: Frame, height: int | None) -> list[Row]:
+def fitted(frame: Frame, height: int | None, scroll: Scroll | None = None) -> list[Row]:
     """The rows for so many lines; None for all. What is left out is said.
 
-    First what stands below is cut, each group keeping about as much as another, then groups.
+    First what stands below is cut, each group keeping about as much as another, then groups. Where a person has gone
+    on with ``scroll`` it is all lines from there on, as many as find room; the foot says how to do that, and where one
+    is.
     """
+    lines = [row for one in frame.groups for row in (one.row, *one.below)]
     if height is None:
-        return [*frame.head, *(row for one in frame.groups for row in (one.row, *one.below)), *frame.foot]
+        return [*frame.head, *lines, *frame.foot]
     room = max(1, height - len(frame.head) - len(frame.foot))
+    if scroll is not None:
+        at = scroll.within(len(lines), room)
+        if at is not None:
+            shown = lines[at : at + room]
+            return [*frame.head, *shown, *_noted(frame.foot, f"lines {at + 1} to {at + len(shown)} of {len(lines)}")]
+        if len(lines) > room:
+            frame = frame._replace(foot=_noted(frame.foot, f"j, k and PgDn, PgUp show all {len(lines)} lines"))
     groups = frame.groups
     left_out = 0
     if len(groups) > room:
@@ -71,6 +84,13 @@ def fitted(frame: Frame, height: int | None) -> list[Row]:
     if left_out:
         rows.append(Row((Cell(f"and {left_out} more {frame.what[left_out > 1]}", "quiet"),)))
     return [*rows, *frame.foot]
+
+
+def _noted(foot: tuple[Row, ...], text: str) -> tuple[Row, ...]:
+    """The foot with that before all else, where there is one."""
+    if not foot:
+        return foot
+    return (foot[0]._replace(cells=(Cell(f"{text}   ", "quiet"), *foot[0].cells)), *foot[1:])
 
 
 def _cut(below: Sequence[Row], share: int) -> list[Row]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from turnctl.cli.frames import Row
+    from turnctl.cli.scrolling import Scroll
 
 __all__ = ["EXTRA", "can_move", "drawn", "is_there", "size"]
 
@@ -55,12 +56,13 @@ def size() -> tuple[int, int]:
     return found.columns or 80, found.lines or 24
 
 
-def drawn(frame: Frame, width: int, height: int | None, *, colour: bool) -> list[str]:
-    """The lines of it, none wider than ``width`` and not more than ``height``, with the codes of colours."""
+def drawn(frame: Frame, width: int, height: int | None, *, colour: bool, scroll: Scroll | None = None) -> list[str]:
+    """The lines of it, none wider than ``width`` and not more than ``height``, with the codes of colours; from where
+    a person has gone on to with ``scroll``."""
     from rich.console import Console
     from rich.text import Text
 
-    rows = fitted(frame, height)
+    rows = fitted(frame, height, scroll)
     widths = _widths(rows)
     console = Console(file=StringIO(), force_terminal=True, width=width, no_color=not colour, highlight=False)
     found = []

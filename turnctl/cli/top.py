@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import time
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -41,7 +42,7 @@ _LEFT_OUT = ("SESSION", "EFFECTS", "PROCS")
     cls=Answering,
     short_help="Show the turns that run and their processes, live.",
     examples=[
-        ("turnctl top", "what runs now; q ends it"),
+        ("turnctl top", "what runs now; q ends it, j and k scroll"),
         ("turnctl top --sort procs --interval 5s", "those with the most processes first"),
         ("turnctl top --once -s build", "one look, at one session"),
         ("turnctl top --json", "one look for a program, on no terminal"),
@@ -65,7 +66,8 @@ _LEFT_OUT = ("SESSION", "EFFECTS", "PROCS")
         ),
     ],
     help="Needs a terminal and the extra 'live' (rich). Where the window is too small for all, each turn keeps its own "
-    "line before processes do, and what is left out is counted. turnctl ps --watch 1s needs neither.",
+    "line before processes do, and what is left out is counted; j, k, the arrows, PgDn, PgUp, g and G go through all "
+    "lines. turnctl ps --watch 1s needs neither.",
 )
 @click.option("-s", "--session", type=SessionWanted(), metavar="NAME", help="Only those of this session.")
 @click.option(
@@ -126,13 +128,16 @@ def _show(look: _Look, seconds: float, *, has_colour: bool) -> int | None:
     from turnctl.cli.viewer import Viewer
 
     with Viewer(screen=True) as viewer:
+        frame, due = None, 0.0
         while True:
             columns, lines = size()
-            viewer.draw(drawn(look.frame(columns, is_live=True), columns, lines, colour=has_colour))
+            if frame is None or not viewer.has_scrolled or time.monotonic() >= due:
+                frame, due = look.frame(columns, is_live=True), time.monotonic() + seconds
+            viewer.draw(drawn(frame, columns, lines, colour=has_colour, scroll=viewer.scroll))
             poll = select.poll()
             for fd in viewer.fds:
                 poll.register(fd, select.POLLIN)
-            viewer.heed([fd for fd, _ in poll.poll(seconds * 1000)])
+            viewer.heed([fd for fd, _ in poll.poll(max(0.0, due - time.monotonic()) * 1000)])
             if viewer.is_over:
                 return viewer.ended_by
 

@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from turnctl.cli.problems import Problem
+from turnctl.cli.scrolling import Scroll, keys_of
 from turnctl.cli.stdout import put
 
 __all__ = ["Viewer", "last_words"]
@@ -42,6 +43,10 @@ class Viewer:
         self.is_left = False
         self._before: dict[int, Any] = {}
         self._modes: list[Any] | None = None
+        #: how far a person has gone down, and whether that is all that has changed since ``heed`` was called
+        self.scroll = Scroll()
+        self.has_scrolled = False
+        self._typed = b""
         self._is_shown = False
         self._has_keys = False
         self._read = self._write = self._former = -1
@@ -138,6 +143,7 @@ class Viewer:
 
     def heed(self, ready: Iterable[int]) -> None:
         """Act on what came."""
+        self.has_scrolled = False
         came = b""
         with suppress(BlockingIOError):
             came = os.read(self._read, 256)
@@ -151,15 +157,20 @@ class Viewer:
             self._leave()
             self._enter()
         if 0 in set(ready) and self._has_keys:
-            self._keys()
+            self.has_scrolled = self._keys() and not came
 
-    def _keys(self) -> None:
+    def _keys(self) -> bool:
+        """Act on the keys; whether they were for scrolling alone."""
+        pressed: list[bytes] = []
         with suppress(OSError):
-            keys = os.read(0, 256)
-            if not keys:
+            data = os.read(0, 256)
+            if not data:
                 self._has_keys = False  # nothing more comes from there
-            if set(keys) & {*b"qQ\x04"}:
+            pressed, self._typed = keys_of(self._typed + data)
+            if {b"q", b"Q", b"\x04"} & set(pressed):
                 self.is_left = True
+        known = [self.scroll.press(key) for key in pressed]
+        return all(known)
 
     def _stop(self) -> None:
         self._leave()

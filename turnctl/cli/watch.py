@@ -27,6 +27,7 @@ from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from turnctl.cli.frames import Frame
+    from turnctl.cli.scrolling import Scroll
     from turnctl.ledger.glance import Glance
 
 __all__ = ["watch"]
@@ -234,16 +235,19 @@ class _Live:
         self._colour = colour
 
     def tell(self, glance: Glance, viewer: Any) -> None:
-        viewer.draw(self._drawn(glance, is_last=False))
+        viewer.draw(self._drawn(glance, scroll=viewer.scroll))
 
     def end(self, glance: Glance) -> None:
-        put("\n".join(self._drawn(glance, is_last=True)) + "\n")
+        put("\n".join(self._drawn(glance, scroll=None)) + "\n")
 
-    def _drawn(self, glance: Glance, *, is_last: bool) -> list[str]:
+    def _drawn(self, glance: Glance, *, scroll: Scroll | None) -> list[str]:
+        """Without ``scroll`` it is what stays when the view is over."""
         from turnctl.cli.live import drawn, size
 
         columns, rows = size()
-        return drawn(self._frame(glance, is_last=is_last), columns, rows - is_last, colour=self._colour)
+        is_last = scroll is None
+        frame = self._frame(glance, is_last=is_last)
+        return drawn(frame, columns, rows - is_last, colour=self._colour, scroll=scroll)
 
     def _frame(self, glance: Glance, *, is_last: bool) -> Frame:
         from turnctl.cli.watched import frame_of
