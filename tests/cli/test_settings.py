@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
 import pytest
 from commandtree import every
+from forked import waited
 from launch import Ended, ask
 from shelf import IDS
+
+from turnctl.cli.settings import places
 
 RUNNING = IDS[-1]
 Capture = pytest.CaptureFixture[str]
@@ -29,6 +33,8 @@ class Desk:
         for name in ("XDG_CONFIG_HOME", "TURNCTL_CONFIG", "TURNCTL_NO_CONFIG"):
             patch.delenv(name, raising=False)
         patch.chdir(self.below)
+        whole = places._upwards  # nor counts what somebody else has put into the folder for temporary files
+        patch.setattr(places, "_upwards", lambda: (one for one in whole() if one != tempfile.gettempdir()))
 
     def write(self, text: str, file: Path | None = None) -> Path:
         """By default the project's pyproject.toml."""
@@ -466,21 +472,20 @@ def test_used_settings_are_said(desk: Desk, capfd: Capture) -> None:
 @pytest.mark.parametrize(("owner", "status"), [(12345, 2), (0, 0)])
 def test_file_that_cannot_be_read(desk: Desk, capfd: Capture, monkeypatch: Patch, owner: int, status: int) -> None:
     """One's own is an error with what to do; a project's that is another's and not for us is passed over."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # that of the test can be entered by its owner alone
+    folder = tempfile.mkdtemp(dir="/tmp")  # that of the test can be entered by its owner alone
+    try:
         os.chmod(folder, 0o755)
         file = desk.write("", Path(folder) / "turnctl.toml")
         os.chown(file, owner, owner)
         file.chmod(0)
         monkeypatch.chdir(folder)
-        monkeypatch.setenv("TURNCTL_STATE_DIR", folder)
         ask(capfd, "ps", "--config", "gone")  # who is not root cannot load what that needs
         ask(capfd, "--no-config", "ps")
-        os.seteuid(12345)
-        try:
-            ended = ask(capfd, "ps")
-        finally:
-            os.seteuid(0)
-        monkeypatch.undo()
+        # in a process of its own: what this one does beside it, such as to collect garbage, it does as root
+        ended = waited("ps", before=lambda: os.seteuid(12345), env={"TURNCTL_STATE_DIR": folder})
+    finally:
+        monkeypatch.chdir(desk.below)
+        shutil.rmtree(folder)
 
     if status:
         assert 2 == ended.status
