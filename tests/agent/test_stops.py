@@ -194,10 +194,11 @@ def test_a_stop_in_a_recovery() -> None:
     _goes_on(loop)
 
 
-def test_a_stop_beside_a_full_window_discards_nothing() -> None:
-    """The error was there first, and the stop before anybody acted on it: a cancelled run keeps what it did."""
+@pytest.mark.parametrize("at", ["run.failing", "turn.end.deciding"])
+def test_a_stop_beside_a_full_window_discards_nothing(at: str) -> None:
+    """The error was there first, and the stop before the run had failed of it: a cancelled run keeps what it did."""
     loop = AgentLoop(Played(calls("word"), _full), [_tool(lambda: "word", "word")])
-    with call_at("run.failing", lambda: loop.cancel("just now")):
+    with call_at(at, lambda: loop.cancel("just now")):
         result = loop.run("please")
 
     assert "cancelled" == result.stop_reason

@@ -355,3 +355,27 @@ def test_a_resumed_run_leaves_no_child_open(ledger: turnctl.Ledger) -> None:
 def _below(ledger: turnctl.Ledger) -> str:
     (row,) = ledger.store.read(lambda books: [one for one in books.incarnations() if one.parent_inc])
     return row.inc
+
+
+def test_a_stop_of_a_child_leaves_its_sibling(ledger: turnctl.Ledger) -> None:
+    """Of two sub-agents side by side one is stopped: the other completes, and the run around them is told of both."""
+    with Gate() as gate, Gate() as beside:
+        left = AgentLoop(Played(gate.pass_through), ledger=ledger)
+        right = AgentLoop(Played(beside.pass_through), ledger=ledger)
+        tools = [Tool(lambda **_: left.run("a").stop_reason, name="left", schema=ANY)]
+        tools += [Tool(lambda **_: right.run("b").stop_reason, name="right", schema=ANY)]
+        outer = AgentLoop(Played(calls("left", "right"), "end"), tools, ledger=ledger, parallel=2)
+
+        def stop() -> object:
+            assert beside.reached.wait(10)
+            said = left.cancel("not this one")
+            assert until(lambda: left.runs)
+            beside.open()
+            return said
+
+        result = stop_inside(outer, gate, stop=stop).result
+
+    assert ("completed", "user", "completed") == (result.stop_reason, left.runs[0].cause, right.runs[0].stop_reason)
+    assert ["cancelled", "completed"] == [one.text for one in outer.history.feed[2].results]
+    made = [ledger.task("agent", loop.runs[0].run_id) for loop in (outer, left, right)]
+    assert until(lambda: ["completed", "cancelled_settled", "completed"] == [one.state for one in made if one])
