@@ -333,14 +333,11 @@ def test_a_question_put_behind_a_stop_is_answered_at_once() -> None:
     """A stop accepted before the question was put: nobody is asked, one record, cancelled; it waits for nothing."""
     sent, asked = Sent(), []
 
-    def rule(_: Any) -> bool:
-        loop.cancel("before it was put")
-        return True
-
-    tool = Tool(sent, name="send", schema={"type": "object"}, approval=rule)
+    tool = Tool(sent, name="send", schema={"type": "object"}, approval=True)
     loop = AgentLoop(Played(calls("send", to="ann"), "never"), [tool], ask=Desk(asked.append), ask_timeout=300)
     before = time.monotonic()
-    loop.run("please")
+    with call_at("gate.asking", lambda: loop.cancel("before it was put")):
+        loop.run("please")
 
     assert time.monotonic() - before < 1
     assert ([], [], ["cancelled"]) == (asked, sent.done, _kinds(loop))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from loops import Gate, Played, Writing, calls, feed_is_strict, statuses, stop_inside
 
-from turnctl.agent import AgentLoop, Breaker, Call, CallDelta, Event, Message, Reply, Result, Retry, Usage
+from turnctl.agent import AgentLoop, Breaker, Call, CallDelta, Desk, Event, Message, Reply, Result, Retry, Usage
 from turnctl.errors import CancelledError
 from turnctl.testing import call_at
 
@@ -76,6 +76,22 @@ class _Compacting:
             self.demote = demote
 
 
+class _Breaking:
+    failures = 0
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def allows(self) -> bool:
+        return self.failures > 0 or bool(self._gate.pass_through())
+
+    def succeeded(self) -> None:
+        pass
+
+    def failed(self, _: Exception) -> None:
+        pass
+
+
 _FALLBACK = type("Fallback", (Played,), {"stream": lambda *_: (_ for _ in ()).throw(NotImplementedError())})
 
 
@@ -123,6 +139,10 @@ PHASES: dict[str, tuple[Callable[[Gate], dict[str, Any]], str, dict[str, str]]] 
         "u",
         {},
     ),
+    "check whether to ask": (lambda g: _model(calls("checked")) | {"ask": lambda _: True}, "u", {}),
+    "telling a desk": (lambda g: _model(calls("asked")) | {"ask": Desk(g.pass_through)}, "u", {}),
+    "breaker of the host": (lambda g: _model("x") | {"breaker": _Breaking(g)}, "u", {}),
+    "checkpoint": (lambda g: _model(calls("quiet")) | {"checkpoint": g.pass_through}, "u", {}),
     "parked question": (lambda g: _model(calls("asked")) | {"ask": g.pass_through}, "u", {}),
 }
 
@@ -139,6 +159,7 @@ def _made(phase: str, gate: Gate, **more: Any) -> AgentLoop:
         Tool(_quiet, name="quiet"),
         Tool(_failing, name="failing"),
         Tool(_quiet, name="asked", approval=True),
+        Tool(_quiet, name="checked", approval=lambda _: bool(gate.pass_through())),
         Tool(gate.pass_through, name="gate", schema={"type": "object"}),
     ]
     options = {"retry": Retry(wait=0)} | made(gate) | more
@@ -176,9 +197,11 @@ def test_a_stop_in_this_phase(phase: str) -> None:
         assert (False, 0) == (ended[-1].ok, ended[-1].usage.total_tokens if ended[-1].usage else None)
     assert requests == len(loop.model.requests)
 
-    if phase == "parked question":
+    if phase == "checkpoint":
+        assert "was left behind with the one before" in "".join(result.record.notes)
+    if phase in ("parked question", "telling a desk"):
         assert ["cancelled"] == [one.kind for one in result.record.gates]
-    loop.compactor = loop.memory = None
+    loop.compactor = loop.memory = loop.breaker = loop.checkpoint = None
     loop.model.replies[:] = [] if hasattr(loop.model, "stream") and phase != "stand-in for a stream" else ["fine"]
     if not loop.model.replies:
         loop.model.replies[:] = [["fi", "ne"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sys
 import threading
 import time
 from collections import Counter
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from loops import Gate, Played, Writing, calls, feed_is_strict, statuses, stop_inside
+from standins import ctrl_c_once
 
 import turnctl
 from turnctl.agent import AgentLoop, Call, History, Message, Reply, Retry, Tool, Usage, WindowExceeded
@@ -298,6 +300,63 @@ def test_ctrl_c_in_a_run() -> None:
     assert {"c1": "completed"} == statuses(loop)
     loop.model.replies[:] = ["fine"]
     assert "fine" == loop.run("again").text
+
+
+def test_ctrl_c_while_a_model_hangs() -> None:
+    """The thread that waits for the run is struck: the model has the patience, and then the interrupt passes out."""
+    with Gate() as gate:
+        loop = AgentLoop(Played(gate.pass_through, "fine"), grace="60s")
+        with pytest.raises(KeyboardInterrupt), ctrl_c_once(gate.reached):
+            loop.run("please")
+
+        assert ("cancelled", "signal") == (loop.runs[0].stop_reason, loop.runs[0].cause)
+        assert "fine" == loop.run("again").text
+
+
+@pytest.mark.parametrize("by", ["signal handler", "model"])
+def test_a_run_that_is_cut_by_an_exit_is_not_completed(by: str) -> None:
+    """``sys.exit(0)`` ends the program, and the run: cancelled and on record, also where its code says success."""
+    handler = signal.signal(signal.SIGUSR1, lambda *_: sys.exit(0))
+    try:
+        with Gate() as gate:
+            loop = AgentLoop(Played(gate.pass_through if by == "signal handler" else SystemExit(0)))
+
+            def strike() -> None:
+                assert gate.reached.wait(10)
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+            striking = threading.Thread(target=strike)
+            if by == "signal handler":
+                striking.start()
+            with pytest.raises(SystemExit):
+                loop.run("please")
+            if by == "signal handler":
+                striking.join()
+    finally:
+        signal.signal(signal.SIGUSR1, handler)
+
+    assert ("cancelled", "closed") == (loop.runs[0].stop_reason, loop.runs[0].cause)
+    assert "SystemExit" in str(loop.runs[0].reason)
+
+
+def test_an_alarm_that_raises_ends_the_run() -> None:
+    """The usual way of old code to bound a call, a handler that raises: it passes out, and the run is on record."""
+
+    def rings(*_: object) -> None:
+        raise TimeoutError("too long")
+
+    handler = signal.signal(signal.SIGALRM, rings)
+    try:
+        with Gate() as gate:
+            loop = AgentLoop(Played(gate.pass_through))
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            with pytest.raises(TimeoutError, match="too long"):
+                loop.run("please")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+
+    assert ("cancelled", "closed") == (loop.runs[0].stop_reason, loop.runs[0].cause)
 
 
 def test_a_session_is_stopped_by_its_name() -> None:

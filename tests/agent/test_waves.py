@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 from loops import Gate, Played, calls, feed_is_strict, is_strict, statuses, stop_inside
+from standins import until
 
 import turnctl
 from turnctl.agent import AgentLoop, Call, Message, Result, Tool
+from turnctl.testing import pause_at
+from turnctl.waiting import abandoned
 
 
 def _plain(fn: Any, name: str, **options: Any) -> Tool:
@@ -170,6 +173,51 @@ def test_commands_of_a_tool_are_ended_with_it() -> None:
     assert stopped.took_s < 4
     assert () == stopped.result.report.alive
     assert "cancelled" == stopped.result.stop_reason
+
+
+def test_a_plain_tool_beside_one_with_a_command() -> None:
+    """Each of a wave has its own bound: a plain one is left after the patience, though its sibling has the grace."""
+    with Gate() as gate:
+
+        def shell(**_: Any) -> str:
+            return str(turnctl.run(["sleep", "60"]).returncode)
+
+        tools = [_plain(shell, "shell"), _plain(gate.pass_through, "plain")]
+        loop = AgentLoop(Played(calls("shell", "plain")), tools, parallel=2, grace="60s")
+
+        def stop() -> Any:
+            while not any(process.pid for process in _turn(loop).report.processes):
+                time.sleep(0.005)
+            return loop.cancel("stopped by the test")
+
+        stopped = stop_inside(loop, gate, stop=stop)
+
+        assert stopped.took_s < 10
+        assert "cancelled" == stopped.result.stop_reason
+        left = [one.name for one in stopped.result.report.activities if one.state == "abandoned"]
+        assert ["plain"] == left
+
+
+def test_a_tool_that_was_not_begun_in_time_never_begins() -> None:
+    """A run that is stopped and closed before the thread came to its tool: not started, and it stays so."""
+    done: list[int] = []
+    loop = AgentLoop(Played(calls("adds")), [_plain(lambda **_: done.append(1), "adds")])
+    with pause_at("tool.beginning") as pause:
+
+        def stop() -> None:
+            assert pause.reached.wait(10)
+            loop.cancel("stopped by the test")
+
+        stopping = threading.Thread(target=stop)
+        stopping.start()
+        result = loop.run("please")
+        stopping.join()
+        pause.release()
+
+    assert ("cancelled", {}) == (result.stop_reason, statuses(loop))
+    assert until(lambda: not abandoned.count())
+    assert [] == done
+    assert ["not_started"] == [call.status for step in result.record.steps for call in step.calls]
 
 
 def test_a_tool_has_its_own_time() -> None:

@@ -6,13 +6,24 @@ kept in the history, and makes every later request fail before it is sent. Pure.
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
-__all__ = ["DEEPEST", "sendable", "well_formed"]
+__all__ = ["DEEPEST", "copied", "sendable", "well_formed"]
 
 #: how deep a value may be nested; what is deeper is more than some encoders take
 DEEPEST = 100
+
+
+_FLAT = frozenset((str, int, float, bool, type(None)))
+
+
+def copied(arguments: dict[str, Any]) -> dict[str, Any]:
+    """A copy that shares nothing that can be changed: ``copy.deepcopy``, quicker for the usual flat arguments."""
+    if all(type(one) in _FLAT for one in arguments.values()):
+        return dict(arguments)
+    return copy.deepcopy(arguments)
 
 
 def well_formed(text: str) -> str:

@@ -40,7 +40,9 @@ def close(run: Run, error: BaseException | None) -> RunResult:
     run.tell("run_ended", reason == "completed", record=record)
     notes = [*run.telling.finish(), *(note for hooks in run.loop.hooks for note in _tell_end(run, hooks, record))]
     checkpoint = checkpoint_of(run, reason) if run.started_at else None
-    if checkpoint is not None and run.loop.checkpoint is not None:
+    if checkpoint is not None and run.is_saving:  # two at once could put the older in the place of the newer
+        notes.append("the last checkpoint was not handed over: the function was left behind with the one before")
+    elif checkpoint is not None and run.loop.checkpoint is not None:
         notes.extend(_bounded(run, "checkpoint", run.loop.checkpoint, checkpoint))
     if notes:
         record = record.noted((*record.notes, *notes))

@@ -13,20 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from turnctl import clock
-from turnctl.agent.messages import reply_of
+from turnctl import clock, points
+from turnctl.agent.compacting import compact
+from turnctl.agent.messages import messages_of, reply_of
+from turnctl.agent.retrying import Breaker
+from turnctl.agent.windows import is_window
 from turnctl.errors import CancelledError, CircuitOpen, TurnctlError
 from turnctl.records.messages import Message
 from turnctl.records.replies import CallDelta, Reply, TextDelta
-from turnctl.waiting.call import call
 from turnctl.waiting.stream import stream
 
 if TYPE_CHECKING:
-    from turnctl.records.replies import Delta
-    from turnctl.tokens.turn import TurnCore
-    from turnctl.waiting.helper import Helper
+    from turnctl.agent.running import Run
 
-__all__ = ["Completes", "Source", "Streams", "ask_whole", "ask_written", "check_open"]
+__all__ = ["Completes", "Source", "Streams", "check_open", "exchange"]
 
 
 @runtime_checkable
@@ -49,18 +49,79 @@ def check_open(breaker: Any) -> None:
         raise CircuitOpen(f"the model has failed {breaker.failures} times in a row and is not asked now ({breaker!r})")
 
 
-def ask_whole(
-    turn: TurnCore,
-    model: Any,
-    messages: list[Message],
-    tools: list[Any],
-    patience: Callable[[], float | None],
-    helper: Helper | None,
-) -> Reply:
-    """The reply of a model that gives it as a whole. A checkpoint."""
-    fn = model.complete if hasattr(model, "complete") else model
-    abort = getattr(model, "abort", None)
-    return reply_of(call(turn, fn, (messages, tools), {}, abort=abort, patience=patience, helper=helper))
+def exchange(run: Run) -> Reply:
+    """A reply of the model, after as many attempts as it takes. A checkpoint before each (X1)."""
+    loop, turn = run.loop, run.turn
+    has_compacted = False
+    attempt = 0
+    while True:
+        turn.check()
+        _beside(run, check_open, loop.breaker)
+        messages = _request(run)
+        attempt += 1
+        run.attempts += 1
+        try:
+            reply = _ask(run, messages)
+        except Exception as error:
+            points.reach("run.failing")
+            turn.check()  # X2
+            if is_window(error):
+                if has_compacted or not compact(run):
+                    run.window_failed = True
+                    raise
+                has_compacted = True
+                continue
+            if loop.breaker is not None:
+                _beside(run, loop.breaker.failed, error)
+            run.hook("on_failure", error)
+            delay = loop.retry.delay_after(attempt, error)
+            if delay is None:
+                raise
+            run.change(lambda state: {"retries": state.retries + 1})
+            text = f"{type(error).__name__}: {error}"
+            run.tell("retry", False, detail=text)
+            turn.sleep(delay)
+            continue
+        turn.check()
+        if loop.breaker is not None:
+            _beside(run, loop.breaker.succeeded)
+        return reply
+
+
+def _beside(run: Run, fn: Callable[..., Any], *args: Any) -> Any:
+    """What a breaker says. One of the host's own may block."""
+    return fn(*args) if run.loop.breaker is None or type(run.loop.breaker) is Breaker else run.raced(fn, *args)
+
+
+def _request(run: Run) -> list[Message]:
+    messages = list(run.loop.history.feed)
+    found = run.remember("recall", tuple(messages))
+    if found:
+        # before the prompt: nothing may come between a call and its result
+        at = max((n for n, one in enumerate(messages) if one.role == "user"), default=0)
+        messages[at:at] = messages_of(found)
+    return messages
+
+
+def _ask(run: Run, messages: list[Message]) -> Reply:
+    tools = list(run.loop.tools.values())
+    if run.loop.is_streaming:
+        try:
+            return _whole(run, _ask_written(run, messages, tools))
+        except Unsupported:
+            run.turn.check()
+    model = run.loop.model
+    fn, abort = getattr(model, "complete", model), getattr(model, "abort", None)
+    return _whole(run, reply_of(run.raced(fn, messages, tools, abort=abort)))
+
+
+def _whole(run: Run, reply: Reply) -> Reply:
+    """``reply``, unless it was cut: what is less than the whole is a failure, and its calls are not made."""
+    if reply.stop != "cut" and not reply.message.is_partial:
+        return reply
+    if reply.message.text:
+        run.keep_partial(reply.message.text)
+    raise ConnectionError("the model's reply was cut before its end")
 
 
 class Source:
@@ -88,21 +149,13 @@ class Unsupported(TurnctlError):
     """The model has a ``stream`` and says that it cannot: it is asked as a whole instead."""
 
 
-def ask_written(
-    turn: TurnCore,
-    model: Any,
-    messages: list[Message],
-    tools: list[Any],
-    *,
-    patience: float,
-    tell: Callable[[Delta], object],
-    keep: Callable[[str], object],
-) -> Reply:
+def _ask_written(run: Run, messages: list[Message], tools: list[Any]) -> Reply:
     """The reply of a model that is read while it writes. A checkpoint before each piece.
 
-    ``keep`` gets the text of a reply that was cut. Raises ``Unsupported`` where the model says ``NotImplementedError``
-    before its first piece.
+    The text of a reply that was cut is kept. Raises ``Unsupported`` where the model says ``NotImplementedError`` before
+    its first piece.
     """
+    turn, model = run.turn, run.loop.model
     abort = getattr(model, "abort", None)
     aborting = None if abort is None else turn.token.on_cancel(abort)
     parts = stream(turn, Source(model, messages, tools), name=f"{type(model).__name__}.stream")
@@ -116,7 +169,7 @@ def ask_written(
                     whole = reply_of(delta)
                     continue
                 in_call = in_call or isinstance(delta, CallDelta)
-                tell(delta)
+                run.tell("delta", delta=delta)
         except NotImplementedError as error:
             if not parts.received:
                 raise Unsupported(str(error)) from error
@@ -126,9 +179,9 @@ def ask_written(
         return _as_text(parts.received, in_call=in_call)
     except BaseException as error:
         if whole is None and (text := _text_of(parts.received)):
-            keep(text)  # X3
+            run.keep_partial(text)  # X3
         if isinstance(error, CancelledError):
-            _leave(parts, patience)
+            _leave(parts, run.loop.patience_s)
         raise
     finally:
         if not parts.is_given_up:

@@ -16,10 +16,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import turnctl.waiting.asks as asks
-from turnctl import clock
+from turnctl import clock, points
 from turnctl.errors import CancelledError, TurnOver
 from turnctl.records.runs import GateKind, GateRecord
 from turnctl.waiting import abandoned
+from turnctl.waiting.aborting import unbound_context
 from turnctl.waiting.worker import Worker
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ def put(
 
     if source is None:
         return record("unanswered", "there is nobody who could be asked"), None
+    points.reach("gate.asking")
     try:
         answer = asks.ask(turn.token, approval, _source_of(turn, source, patience), timeout)
     except CancelledError as error:
@@ -148,7 +150,9 @@ def _source_of(
 ) -> Source | None:
     if given == "terminal":
         return None
-    return given if isinstance(given, asks.Source) else _Asking(turn, given, patience)
+    if isinstance(given, Desk) and given.is_quiet:
+        return given  # ours alone, and blocks nowhere
+    return _Posting(turn, given, patience) if isinstance(given, asks.Source) else _Asking(turn, given, patience)
 
 
 class _Asking:
@@ -158,17 +162,19 @@ class _Asking:
     not answer must not hold up the end of the run.
     """
 
-    def __init__(self, turn: TurnCore, fn: Callable[[Any], object], patience: float) -> None:
+    def __init__(self, turn: TurnCore, fn: Callable[[Any], object], patience: float, *, is_answer: bool = True) -> None:
         self._turn = turn
         self._fn = fn
+        self._is_answer = is_answer
         self._patience = patience
         self._worker: Worker | None = None
 
     def post(self, question: Question) -> object:
         name = f"asking {asks.name_of_prompt(question.prompt)}"
         abandoned.admit(name)
-        worker = self._worker = Worker(self._turn, self._fn, (question.prompt,), {}, name=name)
-        worker.on_end = lambda: _hand_over(worker, question)
+        asked = question.prompt if self._is_answer else question
+        worker = self._worker = Worker(self._turn, self._fn, (asked,), {}, name=name)
+        worker.on_end = lambda: _hand_over(worker, question, is_answer=self._is_answer)
         worker.start()
         return None
 
@@ -181,24 +187,53 @@ class _Asking:
         return None
 
 
-def _hand_over(worker: Worker, question: Question) -> None:
+class _Posting:
+    """A source of the host: told of the question on a thread of the turn, since what it does there may block."""
+
+    def __init__(self, turn: TurnCore, source: Source, patience: float) -> None:
+        self._source = source
+        self._telling = _Asking(turn, source.post, patience, is_answer=False)
+        self._turn = turn
+        self._patience = patience
+
+    def post(self, question: Question) -> object:
+        return self._telling.post(question)
+
+    def withdraw(self, question: Question) -> object:
+        self._telling.withdraw(question)
+        name = f"withdrawing {asks.name_of_prompt(question.prompt)}"
+        worker = Worker(None, self._source.withdraw, (question,), {}, name=name, context=unbound_context())
+        worker.start()
+        if not worker.wait(self._patience):
+            abandoned.add(worker, self._turn.turn_id)
+        elif worker.error is not None:
+            self._turn.notes.append(f"{name} failed: {type(worker.error).__name__}: {worker.error}")
+        return None
+
+
+def _hand_over(worker: Worker, question: Question, *, is_answer: bool) -> None:
     if worker.error is not None:
         question.fail(worker.error)
-    else:
+    elif is_answer:
         question.answer(worker.result)
 
 
 class Desk:
     """Where questions wait for people: give it as ``ask=``, list ``pending``, answer by id from any thread.
 
-    ``on_question(question)`` is called when there is a new one, on the thread of the run, and must not block. Once it
-    is closed, all that is outstanding and all that comes is unanswered, so that nothing is carried out.
+    ``on_question(question)`` is called when there is a new one, on a thread of its own. Once the desk is closed, all
+    that is outstanding and all that comes is unanswered, so that nothing is carried out.
     """
 
     def __init__(self, on_question: Callable[[Question], object] | None = None) -> None:
         self._on_question = on_question
         self._pending: dict[str, Question] = {}
         self._is_closed = False
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nobody is told of new questions."""
+        return self._on_question is None and type(self) is Desk
 
     @property
     def pending(self) -> tuple[Question, ...]:

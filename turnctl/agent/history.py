@@ -213,6 +213,8 @@ class History:
         self._floor = 0
         self._start = len(self._transcript)
         self._before: tuple[tuple[Message, ...], int] = (self._base, self._floor)
+        #: the feed, and what it was made of: one value, so that who reads it elsewhere gets what belongs together
+        self._fed: tuple[tuple[Message, ...], tuple[Message, ...], int, tuple[Message, ...]] = ((), (), -1, ())
 
     @property
     def transcript(self) -> tuple[Message, ...]:
@@ -222,7 +224,11 @@ class History:
     @property
     def feed(self) -> tuple[Message, ...]:
         """What the model gets next: coherent unless a step is under way."""
-        return (*self._base, *feed_of(self._transcript[self._floor :]))
+        transcript, base, floor = self._transcript, self._base, self._floor
+        known = self._fed
+        if known[0] is not transcript or known[1] is not base or known[2] != floor:
+            known = self._fed = (transcript, base, floor, (*base, *feed_of(transcript[floor:])))
+        return known[3]
 
     @property
     def of_run(self) -> tuple[Message, ...]:
@@ -242,7 +248,11 @@ class History:
 
     def add(self, *messages: Any) -> None:
         """Keep ``messages`` at the end."""
-        self._transcript = (*self._transcript, *messages_of(messages))
+        added, known = messages_of(messages), self._fed
+        before = self._transcript
+        self._transcript = (*before, *added)
+        if known[0] is before:
+            self._fed = (self._transcript, known[1], known[2], (*known[3], *feed_of(added)))
 
     def compact(self, messages: Iterable[Any]) -> None:
         """Feed ``messages`` in place of all that is fed now. Raises ``BadArgument`` if a call in them is open.

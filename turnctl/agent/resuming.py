@@ -54,7 +54,7 @@ def checkpoint_of(run: Run, stop_reason: StopReason | None = None) -> RunCheckpo
         is_done=run.is_done,
         step=state.step,
         step_at=run._step_at,
-        attempts=run._attempts,
+        attempts=run.attempts,
         steps=state.steps,
         gates=state.gates,
         usage=state.usage,
@@ -77,11 +77,14 @@ def save(run: Run) -> None:
     """Give the host's function a checkpoint, if it wants them. Raced with the stop; an error is noted."""
     if run.loop.checkpoint is None:
         return
+    run.is_saving = True
     try:
         run.raced(run.loop.checkpoint, checkpoint_of(run))
     except Exception as error:  # noqa: BLE001 - the run goes on; an older checkpoint is one still
         run.turn.check()
         run.note(f"a checkpoint could not be kept: {type(error).__name__}: {error}")
+    finally:
+        run.is_saving = False
 
 
 def _is_hooked(loop: AgentLoop) -> bool:

@@ -5,7 +5,9 @@ Invariants
   R2  All that is done in the run is done in its turn, raced with its stop. What is told after the outcome has been
       decided (the end of the run) is bounded by the grace.
   R3  The state is a frozen value, replaced under a lock by a function that cannot block; calls of a wave share it.
-  R4  However the run ends, in this order: its history is made coherent, its record is kept, observers and hooks hear
+  R4  The work is done on one thread (``waiting.driving``), which changes nothing once it was left behind. A call that
+      has not begun when the run is being closed never begins.
+  R5  However the run ends, in this order: its history is made coherent, its record is kept, observers and hooks hear
       of the end, the signal is free for the next run. An error in one of these is noted, and the next one is done.
 
 May block: all of it. Checkpoints: ``go`` at its beginning and at its end, for the turn around it.
@@ -20,21 +22,19 @@ from typing import TYPE_CHECKING, Any
 from turnctl import clock, points
 from turnctl.agent.compacting import compact
 from turnctl.agent.ends import close
-from turnctl.agent.exchange import Unsupported, ask_whole, ask_written, check_open
-from turnctl.agent.messages import messages_of
+from turnctl.agent.exchange import exchange
 from turnctl.agent.result import RunResult
 from turnctl.agent.resuming import restore, save
 from turnctl.agent.telling import Telling
 from turnctl.agent.waves import carry_out
-from turnctl.agent.windows import is_window
 from turnctl.clock import format_duration
 from turnctl.records.messages import Mark, Message, Result, Text
-from turnctl.records.replies import Reply, Usage
+from turnctl.records.replies import Usage
 from turnctl.records.runs import Event, EventKind, RunState, StepRecord, StopReason
 from turnctl.tokens.current import current_token
 from turnctl.turns import Turn, turn
-from turnctl.waiting.call import call
-from turnctl.waiting.helper import Helper
+from turnctl.waiting.call import Patience, call
+from turnctl.waiting.driving import Driver
 
 if TYPE_CHECKING:
     from turnctl.agent.loop import AgentLoop
@@ -66,12 +66,17 @@ class Run:
         self.telling = Telling(loop.observers, sink)
         self._lock = threading.Lock()
         self._step_at = self.started_at = 0.0
-        self._attempts = 0
+        #: requests of the step in hand
+        self.attempts = 0
         self._step_is_open = False
         self._has_begun = False
-        self._helper: Helper | None = None
-        self._thread = 0
         self._is_queued = False  # whether a task of its own waits for it
+        self._is_closing = False
+        #: whether the host's function is with a checkpoint
+        self.is_saving = False
+        #: which thread carries out the call at each place of the reply in hand
+        self.tool_threads: dict[int, int] = {}
+        self.driver: Driver
         self.window_failed = False
         #: what it goes on from, and whether the model has no more to do
         self.resumed = resumed
@@ -92,9 +97,8 @@ class Run:
         try:
             with self.turn:
                 self._has_begun = True
-                self._thread = threading.get_ident()
                 self.loop.cancel_signal._begin(self.turn)
-                self._work()
+                self._driven()
         except Exception as caught:
             if not self._has_begun:
                 self._give_back()
@@ -105,11 +109,11 @@ class Run:
                 raise
             passing = caught
         try:
-            if self._helper is not None:
-                self._helper.finish()
             result = close(self, error or passing)
         finally:
             self.loop.cancel_signal._end(self.turn)
+        if passing is None and self._has_begun:
+            passing = self.driver.struck
         if passing is not None:
             raise passing
         if outer is not None:
@@ -133,6 +137,28 @@ class Run:
         """The run could not begin: its own task must not wait for a worker."""
         if self._is_queued and self.task is not None:
             self.task.cancel(by="turnctl.agent", reason="its run could not begin")
+
+    def _driven(self) -> None:
+        """Have the work done (R4); where its thread was left behind, the step that it was in is ended for it."""
+        self.driver = Driver(self.turn, f"run-{self.run_id}")
+        try:
+            self.driver.drive(self._work)
+        except SystemExit as error:  # whatever its code says: what was cut is not completed
+            self.driver.struck = self.driver.struck or error
+            self.turn.cancel(f"SystemExit({error.code!r}) was raised in it", cause="closed")
+            self.turn.check()
+        finally:
+            with self._lock:
+                self._is_closing = True
+            if self.driver.is_left:
+                self._end_step("cancelled", Usage())
+
+    def began(self, place: int, at: float) -> None:
+        """A call is about to be carried out, on this very thread. Raises the stop where the run is being closed."""
+        with self._lock:
+            if self._is_closing:
+                raise self.turn.token._raised()
+            self.state = self.state.changed(started=(*self.state.started, (place, at)))
 
     def _work(self) -> None:
         loop, turn = self.loop, self.turn
@@ -190,7 +216,7 @@ class Run:
     def _step_within(self) -> bool:
         turn, history = self.turn, self.loop.history
         self._step_at = clock.wall()
-        self._attempts = 0
+        self.attempts = 0
         self.change(lambda state: {"step": state.step + 1, "calls": (), "started": (), "answered": (), "records": ()})
         number = self.state.step
         turn.check()
@@ -199,21 +225,21 @@ class Run:
         try:
             compact(self)
             self.hook("before_step", number)
-            reply = self._exchange()
-            usage = reply.usage or Usage()
+            reply = exchange(self)
+            usage, calls = reply.usage or Usage(), reply.message.calls
             if any(part != Text("") for part in reply.message.parts):  # else it says nothing, and no provider takes it
                 history.add(reply.message)
-            self.change(lambda state: {"calls": reply.message.calls, "usage": state.usage + usage})
+            self.change(lambda state: {"calls": calls, "usage": state.usage + usage})
             self.tell("reply", message=reply.message, usage=reply.usage)
-            if reply.message.calls:
-                carry_out(self, reply.message.calls)
+            if calls:
+                carry_out(self, calls)
                 self._answer()
             self._end_step("completed", usage)
         except BaseException:
             # what the step took is not known where it was cut
             self._end_step("cancelled" if turn.token.stopping else "failed", Usage())
             raise
-        self.is_done = not reply.message.calls and reply.stop != "pause"
+        self.is_done = not calls and reply.stop != "pause"
         self.hook("after_step", number)
         save(self)
         return self.is_done
@@ -229,115 +255,32 @@ class Run:
             return
         self._step_is_open = False
         state = self.state
-        record = StepRecord(
-            state.step, self._step_at, clock.wall(), outcome, self._attempts, usage, state.all_records()
-        )
+        record = StepRecord(state.step, self._step_at, clock.wall(), outcome, self.attempts, usage, state.all_records())
         self.change(lambda state: {"steps": (*state.steps, record)})
         self.tell("step_ended", outcome == "completed", usage=usage)
 
-    def helper(self) -> Helper | None:
-        """The thread that runs the calls of the run's own thread; None on the threads of a wave."""
-        if threading.get_ident() != self._thread:
-            return None
-        if self._helper is None or not self._helper.is_free:
-            if self._helper is not None:
-                self._helper.finish()
-            self._helper = Helper(f"run-{self.run_id}")
-        return self._helper
-
-    # -- the model ----------------------------------------------------------------------------------------------------
-
-    def _exchange(self) -> Reply:
-        """A reply of the model, after as many attempts as it takes. A checkpoint before each."""
-        loop, turn = self.loop, self.turn
-        has_compacted = False
-        attempt = 0
-        while True:
-            turn.check()
-            check_open(loop.breaker)
-            messages = self._request()
-            attempt += 1
-            self._attempts += 1
-            try:
-                reply = self._ask(messages)
-            except Exception as error:
-                points.reach("run.failing")
-                turn.check()  # a stop that is here before the error is counted is no failure
-                if is_window(error):
-                    if has_compacted or not compact(self):
-                        self.window_failed = True
-                        raise
-                    has_compacted = True
-                    continue
-                self._count_failure(error)
-                delay = loop.retry.delay_after(attempt, error)
-                if delay is None:
-                    raise
-                self.change(lambda state: {"retries": state.retries + 1})
-                text = f"{type(error).__name__}: {error}"
-                self.tell("retry", False, detail=text)
-                turn.sleep(delay)
-                continue
-            turn.check()
-            if loop.breaker is not None:
-                loop.breaker.succeeded()
-            return reply
-
-    def _count_failure(self, error: Exception) -> None:
-        if self.loop.breaker is not None:
-            self.loop.breaker.failed(error)
-        self.hook("on_failure", error)
-
-    def _request(self) -> list[Message]:
-        messages = list(self.loop.history.feed)
-        found = self.remember("recall", tuple(messages))
-        if found:
-            # before the prompt: nothing may come between a call and its result
-            at = max((n for n, one in enumerate(messages) if one.role == "user"), default=0)
-            messages[at:at] = messages_of(found)
-        return messages
-
-    def _ask(self, messages: list[Message]) -> Reply:
-        loop = self.loop
-        tools = list(loop.tools.values())
-        if loop.is_streaming:
-            try:
-                return self._whole(
-                    ask_written(
-                        self.turn,
-                        loop.model,
-                        messages,
-                        tools,
-                        patience=loop.patience_s,
-                        tell=lambda delta: self.tell("delta", delta=delta),
-                        keep=self._keep_partial,
-                    )
-                )
-            except Unsupported:
-                self.turn.check()
-        return self._whole(ask_whole(self.turn, loop.model, messages, tools, self._patience, self.helper()))
-
-    def _whole(self, reply: Reply) -> Reply:
-        """``reply``, unless it was cut: what is less than the whole is a failure, and its calls are not made."""
-        if reply.stop != "cut" and not reply.message.is_partial:
-            return reply
-        if reply.message.text:
-            self._keep_partial(reply.message.text)
-        raise ConnectionError("the model's reply was cut before its end")
-
-    def _keep_partial(self, text: str) -> None:
+    def keep_partial(self, text: str) -> None:
         """A reply that was cut: the transcript has what came of it, and the model does not get it."""
         self.loop.history.add(Message.assistant(text).marked(self.mark("partial")))
         self.change(lambda _: {"partial": text})
 
-    def _patience(self) -> float | None:
-        return self.loop.patience_s
-
     # -- what the host hangs in ---------------------------------------------------------------------------------------
 
-    def raced(self, fn: Callable[..., Any], *args: Any) -> Any:
+    def raced(
+        self,
+        fn: Callable[..., Any],
+        *args: Any,
+        abort: Callable[[], object] | None = None,
+        patience: Patience | None = None,
+    ) -> Any:
         """Call a function of the host, raced with the stop; it has the patience to come back. A checkpoint."""
-        return call(self.turn, fn, args, {}, patience=self._patience, helper=self.helper())
+        given = patience or self._patience
+        if self.driver.is_here:
+            return self.driver.call(fn, args, abort=abort, patience=given)
+        return call(self.turn, fn, args, {}, abort=abort, patience=given)
+
+    def _patience(self) -> float | None:
+        return self.loop.patience_s
 
     def hook(self, name: str, *args: Any) -> Any:
         """What the hooks of that name say; the last that says something counts. An error is noted, and given."""

@@ -15,7 +15,6 @@ function, and blocks for the ledger. A tool is not changed by being used: any nu
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import re
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from turnctl.agent.contents import canonical, parts_of
 from turnctl.agent.docstrings import told_of
+from turnctl.agent.encodable import copied
 from turnctl.agent.hints import Field, Shape, field_of, object_shape
 from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument, BadCall, EffectCompleted, LedgerRefused
@@ -209,7 +209,7 @@ class Tool:
             text = f"{self.name} was not called: its arguments are not a JSON object: {_short(call.raw)}"
             raise BadCall(text, problems=("the arguments are not a JSON object",))
         problems: list[str] = []
-        found = self._shape.read(copy.deepcopy(call.arguments), "", problems)  # a tool may change what it gets
+        found = self._shape.read(copied(call.arguments), "", problems)  # a tool may change what it gets
         if problems:
             raise BadCall(f"{self.name} was not called: {'; '.join(problems)}", problems=tuple(problems))
         return typing.cast("dict[str, Any]", found)

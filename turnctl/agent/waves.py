@@ -13,11 +13,12 @@ May block: ``carry_out``, as the tools do. Tools run on threads of the turn, in 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from turnctl import clock
+from turnctl import clock, points
+from turnctl.agent.encodable import copied
 from turnctl.agent.gates import Approval, digest_of, put
 from turnctl.agent.resuming import save
 from turnctl.errors import BadCall, CancelledError, TurnOver
@@ -41,6 +42,7 @@ _SLACK_S = 2.0  # more than a call takes to give up after the grace
 def carry_out(run: Run, calls: Sequence[Call]) -> None:
     """Carry out the calls of a reply; their results are in the state of the run. A checkpoint before each wave."""
     place = 0
+    run.tool_threads.clear()
     while place < len(calls):
         run.turn.check()
         save(run)
@@ -111,13 +113,13 @@ class _One:
 
     def _allowed(self, tool: Tool) -> dict[str, Any] | None:
         """The arguments to run it with; None if it is not to run, and has its answer."""
-        arguments = copy.deepcopy(self._call.arguments)
+        arguments = copied(self._call.arguments)
         for _ in range(_CHANGES):
             if not self._approved(tool, arguments):
                 return None
             if not self._run.loop.hooks:
                 return arguments
-            said = self._run.hook("before_tool", Call(self._call.id, self._call.name, copy.deepcopy(arguments)))
+            said = self._run.hook("before_tool", Call(self._call.id, self._call.name, copied(arguments)))
             if isinstance(said, Exception):
                 self._answer("denied", f"denied: a check of it failed ({type(said).__name__}: {said})")
                 return None
@@ -126,19 +128,21 @@ class _One:
                 return None
             if not isinstance(said, dict) or digest_of(said) == digest_of(arguments):
                 return arguments
-            arguments = copy.deepcopy(said)  # what was approved was something else
+            arguments = copied(said)  # what was approved was something else
         self._answer("denied", "denied: its arguments were changed again and again")
         return None
 
     def _approved(self, tool: Tool, arguments: dict[str, Any]) -> bool:
         run, loop = self._run, self._run.loop
         try:
-            if not loop.needs_approval(tool, arguments):
+            needs = run.raced if callable(tool.approval) else _called
+            if not needs(loop.needs_approval, tool, arguments):
                 return True
         except Exception as error:  # noqa: BLE001 - whether it may be carried out is not known, so it may not
+            run.turn.check()
             self._answer("denied", f"denied: whether to ask could not be told ({type(error).__name__}: {error})")
             return False
-        approval = Approval(run.run_id, run.state.step, self._call, copy.deepcopy(arguments))
+        approval = Approval(run.run_id, run.state.step, self._call, copied(arguments))
         run.tell("asked", call=self._call, detail=str(approval))
         gate, raises = put(run.turn, approval, loop.ask, loop.ask_timeout, loop.patience_s)
         run.change(lambda state: {"gates": (*state.gates, gate)})
@@ -188,19 +192,28 @@ class _One:
         wanted = Call(self._call.id, self._call.name, arguments)
         run, patience = self._run, self._patience(tool)
         read = self._read if arguments == self._call.arguments else None
-        arguments_of = (wanted, run.turn, self._began, read)
-        return call(run.turn, _named(tool), arguments_of, {}, patience=patience, helper=run.helper())
+        given = (wanted, run.turn, self._began, read)
+        if tool.timeout_s is None:
+            return run.raced(_named(tool), *given, patience=patience)  # type: ignore[no-any-return]
+        # it may have to be left behind while the run goes on: on a thread of its own
+        return call(run.turn, _named(tool), given, {}, patience=patience)
 
     def _began(self) -> None:
-        at = self._started_at = clock.wall()
-        self._run.change(lambda state: {"started": (*state.started, (self._place, at))})  # V1
+        points.reach("tool.beginning")
+        at = clock.wall()
+        self._run.tool_threads[self._place] = get_ident()
+        self._run.began(self._place, at)  # V1
+        self._started_at = at
 
     def _patience(self, tool: Tool) -> Callable[[], float | None]:
         activities, seconds = self._run.turn.activities, self._run.loop.patience_s
-        before = len(activities.all())
+        before, threads = activities.count, self._run.tool_threads
 
         def left() -> float | None:
-            acts = tool.effect is not None or any(one.kind not in _PLAIN for one in activities.all()[before:])
+            # what a sibling's thread has begun is the sibling's; what a thread of nobody began may be of this one
+            siblings = {thread for place, thread in list(threads.items()) if place != self._place}
+            begun = (one for one in activities.since(before) if one.kind not in _PLAIN)
+            acts = tool.effect is not None or any(one.thread not in siblings for one in begun)
             return None if acts else seconds  # V4
 
         return left
@@ -255,6 +268,10 @@ def _named(tool: Tool) -> Callable[..., Invoked]:
 
     invoke.__qualname__ = tool.name
     return invoke
+
+
+def _called(fn: Callable[..., Any], *args: Any) -> Any:
+    return fn(*args)
 
 
 class _Overdue(Exception):

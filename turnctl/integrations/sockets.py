@@ -26,8 +26,7 @@ from turnctl.errors import BadArgument, CancelledError
 from turnctl.tokens.frames import calls_the_body
 from turnctl.tokens.shielding import is_shielded
 from turnctl.waiting.bridge import make_for_socket
-from turnctl.waiting.call import token_in
-from turnctl.waiting.parking import must_raise
+from turnctl.waiting.parking import must_raise, token_in
 
 if TYPE_CHECKING:
     from turnctl.tokens.token import CancelToken

@@ -94,8 +94,10 @@ class Call:
 
 
 def _parts(given: str | Part | Iterable[str | Part]) -> tuple[Part, ...]:
+    if type(given) is str:  # each step has several
+        return (Text(given),)
     found: Iterable[object] = (given,) if isinstance(given, (str, *_PARTS)) else given
-    parts = tuple(Text(one) if isinstance(one, str) else one for one in found)
+    parts = tuple([Text(one) if isinstance(one, str) else one for one in found])
     for one in parts:
         if not isinstance(one, _PARTS):
             names = ", ".join(kind.__name__ for kind in _PARTS)
@@ -176,11 +178,11 @@ class Message:
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        return tuple(part for part in self.parts if isinstance(part, Call))
+        return tuple([part for part in self.parts if isinstance(part, Call)])
 
     @property
     def results(self) -> tuple[Result, ...]:
-        return tuple(part for part in self.parts if isinstance(part, Result))
+        return tuple([part for part in self.parts if isinstance(part, Result)])
 
     @property
     def is_text_only(self) -> bool:

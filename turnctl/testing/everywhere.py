@@ -27,7 +27,7 @@ from turnctl.clock import format_duration, parse_duration
 from turnctl.errors import BadArgument
 from turnctl.testing.leaks import LeakCheck, own_tmpdir
 from turnctl.tokens.callables import check_plain
-from turnctl.tokens.sites import frame_of
+from turnctl.tokens.sites import back, frame_of
 
 __all__ = ["Checkpoint", "Everywhere", "Problem", "stop_everywhere"]
 
@@ -366,7 +366,7 @@ class _Tester:
 
 def _of_the_user(frame: FrameType | None) -> FrameType | None:
     while frame is not None and frame.f_code.co_filename.startswith(_HOME):
-        frame = frame.f_back
+        frame = back(frame)
     return None if frame is None or frame.f_code.co_filename == threading.__file__ else frame
 
 
@@ -378,7 +378,7 @@ def _where(thread: threading.Thread | None) -> str:
         name = frame.f_code.co_filename
         if not name.startswith((_HOME, "<")) and (not name.startswith(library) or "site-packages" in name):
             return f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
-        frame = frame.f_back
+        frame = back(frame)
     return "a place that is not known"
 
 

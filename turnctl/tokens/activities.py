@@ -12,6 +12,7 @@ No lock is held: ``admit`` appends to a list and *then* re-reads the gate; ``clo
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
 
 from turnctl.clock import wall
@@ -86,13 +87,27 @@ class Owner(Protocol):
 class Activity:
     """One registered thing; ``close`` says how it ended."""
 
-    __slots__ = ("_end", "_late", "detail", "given", "kind", "name", "owned", "received", "started_at", "successor")
+    __slots__ = (
+        "_end",
+        "_late",
+        "detail",
+        "given",
+        "kind",
+        "name",
+        "owned",
+        "received",
+        "started_at",
+        "successor",
+        "thread",
+    )
 
     def __init__(self, kind: str, name: str, owned: Owned | None = None) -> None:
         self.kind = kind
         self.name = name
         self.owned = owned
         self.started_at = wall()
+        #: the ident of the thread that it was registered by
+        self.thread = get_ident()
         self.detail: str | None = None
         #: what a stream has given so far; the same list that it goes on filling
         self.received: list[object] | None = None
@@ -227,6 +242,15 @@ class Activities:
     def owns_something(self) -> bool:
         """Whether there is an open activity that only the turn's end would end."""
         return any(a.is_open and a.owned is not None for a in self.all())
+
+    @property
+    def count(self) -> int:
+        """How many were admitted so far."""
+        return len(self._admitted)
+
+    def since(self, count: int) -> list[Activity]:
+        """Those that were admitted after the first ``count``."""
+        return self._admitted[count:]
 
     def all(self) -> list[Activity]:
         """A snapshot, oldest first."""

@@ -18,6 +18,9 @@ __all__ = [
     "DEEPEST",
     "RawSite",
     "Site",
+    "back",
+    "continues",
+    "ends",
     "frame_of",
     "frames_now",
     "in_words",
@@ -79,6 +82,25 @@ def frame_of(ident: int | None) -> FrameType | None:
 os.register_at_fork(before=_quiet.acquire, after_in_parent=_quiet.release, after_in_child=_quiet.release)
 
 
+#: the first frame of a thread of ours that goes on with the work of another frame, and that frame, which waits
+_continued: dict[FrameType, FrameType] = {}
+
+
+def continues(frame: FrameType, of: FrameType) -> None:
+    """What is done above ``frame`` counts as done where ``of`` stands, on another thread, until ``ends(frame)``."""
+    _continued[frame] = of
+
+
+def ends(frame: FrameType) -> None:
+    """It does not any more. May be called twice, from any thread."""
+    _continued.pop(frame, None)
+
+
+def back(frame: FrameType) -> FrameType | None:
+    """The frame that ``frame`` was called from, or whose work it goes on with."""
+    return (_continued.get(frame) or frame.f_back) if _continued else frame.f_back
+
+
 def is_ours(filename: str) -> bool:
     """Whether a file belongs to turnctl."""
     return filename.startswith(_HOME)
@@ -90,7 +112,7 @@ def site_of(frame: FrameType | None) -> Site | None:
         name = frame.f_code.co_filename
         if not name.startswith(_HOME):
             return None if name == _THREADING else (name, frame.f_lineno or 0, frame.f_code.co_name)
-        frame = frame.f_back
+        frame = back(frame)
     return None
 
 
@@ -100,7 +122,7 @@ def raw_site(frame: FrameType | None) -> RawSite | None:
         code = frame.f_code
         if _HOME not in code.co_filename:  # half the price of ``startswith``
             return None if code.co_filename == _THREADING else (code, frame.f_lasti)
-        frame = frame.f_back
+        frame = back(frame)
     return None
 
 

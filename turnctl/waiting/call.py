@@ -27,16 +27,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from turnctl import clock, points
 from turnctl.errors import BadArgument, CancelledError, TurnOver
-from turnctl.tokens import registry
 from turnctl.tokens.callables import check_plain
-from turnctl.tokens.current import current_token
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.frames import calls_the_body
 from turnctl.waiting import abandoned
 from turnctl.waiting.aborting import Abort
 from turnctl.waiting.inject import Injection, Interrupted
 from turnctl.waiting.late import LateResult
-from turnctl.waiting.parking import must_raise, pend
+from turnctl.waiting.parking import grace_end, must_raise, pend, token_in
 from turnctl.waiting.threads import context_of
 from turnctl.waiting.worker import Worker, name_of
 
@@ -44,9 +42,8 @@ if TYPE_CHECKING:
     from turnctl.records.report import ActivityState
     from turnctl.tokens.token import CancelToken
     from turnctl.tokens.turn import TurnCore
-    from turnctl.waiting.helper import Helper
 
-__all__ = ["LateResult", "Patience", "Prefer", "call", "grace_end", "token_in"]
+__all__ = ["LateResult", "Patience", "Prefer", "RacedCall", "call"]
 
 T = TypeVar("T")
 Prefer = Literal["cancel", "result"]
@@ -58,7 +55,7 @@ _FIRST_STEP_S, _LONGEST_STEP_S = 0.001, 0.002  # between two looks for a moment 
 _UNWIND_S = 0.1  # what a call around has, beyond the grace, to come back when a call inside has given up
 _COMMANDS = ("process", "scope")
 _KILLED_S = 1.0  # what a call has, beyond the grace, to come back from a command whose grace has ended with its own
-_inside: ContextVar[_Call | None] = ContextVar("turnctl_call", default=None)
+_inside: ContextVar[RacedCall | None] = ContextVar("turnctl_call", default=None)
 
 
 def call(
@@ -71,13 +68,11 @@ def call(
     interrupt: bool = False,
     prefer: Prefer = "cancel",
     patience: Patience | None = None,
-    helper: Helper | None = None,
 ) -> T:
     """Run ``fn`` on a thread of the turn, raced with the stop; see ``turnctl.call``. A checkpoint at its start.
 
     With ``turn`` None it is a plain call on the caller's thread. ``patience`` gives the seconds after the stop in which
-    the function has to come back, where that is less than the grace; None for the grace. ``helper`` is a thread that
-    runs it, if it is free.
+    the function has to come back, where that is less than the grace; None for the grace.
     """
     if not callable(fn):
         raise BadArgument(f"call() needs a function to call, not {fn!r}; give it fn, *args and not fn(*args)")
@@ -93,9 +88,7 @@ def call(
     token = token_in(turn)
     token.check()
     abandoned.admit(name_of(fn))
-    worker = _Call(turn, token, fn, args, kwargs, abort=abort, interrupt=interrupt, patience=patience)
-    if helper is not None and helper.is_free:
-        worker.helper = helper
+    worker = RacedCall(turn, token, fn, args, kwargs, abort=abort, interrupt=interrupt, patience=patience)
     result: T = worker.come_to(prefer)
     return result
 
@@ -105,27 +98,7 @@ def _plainly(fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]
     return fn(*args, **kwargs)
 
 
-def token_in(turn: TurnCore) -> CancelToken:
-    """The token to obey: a child of the turn's that is bound here, such as one with a timeout, else the turn's."""
-    token = current_token()
-    is_its_own = token is not None and not token.retired and registry.enclosing(token) is turn
-    return token if token is not None and is_its_own else turn.token
-
-
-def grace_end(turn: TurnCore, token: CancelToken) -> float:
-    """Monotonic seconds at which the grace of the accepted stop ends; now, if there is none. Only ever sooner."""
-    at = turn.kill_at()
-    ends = [] if at is None else [at]
-    if token is not turn.token:
-        for record in token._stops():
-            if record.level == "kill":
-                ends.append(record.at)
-            elif record.level == "cancel" and (record.grace_s is not None or not ends):
-                ends.append(record.at + (turn.grace_s if record.grace_s is None else record.grace_s))
-    return min(ends) if ends else clock.monotonic()
-
-
-class _Call(Worker):
+class RacedCall(Worker):
     """The thread of one call, and the steps that end it."""
 
     def __init__(
@@ -152,6 +125,8 @@ class _Call(Worker):
         self.ending_inside = 0
         self._abort = Abort(turn, self.name, abort)
         self._patience = patience
+        #: whether who runs it here came back from it, or was left in it (``waiting.driving``)
+        self.fate: list[str] = []
         self._asked = False
         self._was_stopped = False
         self._context.run(_inside.set, self)
@@ -174,6 +149,7 @@ class _Call(Worker):
             if not came:
                 self._go_through(lambda: grace_end(self._of, token))  # the turn has ended around it
             if self._ended and not isinstance(self.error, Interrupted):
+                self._join()
                 return self._give()
             raise TurnOver(
                 f"turn {self._of.turn_id} ended while its call of {self.name} ran; end a turn when its calls are back",
@@ -181,6 +157,7 @@ class _Call(Worker):
             ) from self.error
         if came:
             if prefer == "result" and self.error is None:
+                self._join()
                 return self._give()
             self._note_loser()
         else:
@@ -189,8 +166,20 @@ class _Call(Worker):
             self._join()
         raise self._stop()
 
+    def come_to_here(self, enter: Callable[[RacedCall], object], leave: Callable[[RacedCall], object]) -> Any:
+        """The same on the calling thread, while another one sees to the stop between ``enter`` and ``leave``."""
+        self.activity = self._of.activities.admit(self.kind, self.name, self)
+        enter(self)
+        self._run()
+        leave(self)
+        points.reach("call.looking")
+        if not must_raise(self.token):
+            return self._give()
+        if not self._was_stopped:
+            self._note_loser()
+        raise self._stop()
+
     def _give(self) -> Any:
-        self._join()
         if self.activity is not None and not self._abort.running():
             self.activity.owned = None  # the inventory must not keep every result of a long turn
         error = self.error
@@ -203,7 +192,7 @@ class _Call(Worker):
 
     def _join(self) -> None:
         thread = self.thread
-        if thread is not None and self.helper is None:
+        if thread is not None:
             thread.join()  # it has nothing left to do
 
     def _note_loser(self) -> None:

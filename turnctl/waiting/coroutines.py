@@ -19,7 +19,8 @@ from turnctl import points
 from turnctl.errors import BadArgument, CancelledError
 from turnctl.tokens import registry
 from turnctl.waiting.bridge import Bridging, refuse_if_ended
-from turnctl.waiting.call import call, token_in
+from turnctl.waiting.call import call
+from turnctl.waiting.parking import token_in
 
 if TYPE_CHECKING:
     from turnctl.tokens.token import CancelToken

@@ -35,8 +35,8 @@ from turnctl.errors import BadArgument, ExecutorClosed, TurnOver
 from turnctl.tokens.callables import check_plain
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.threads import needing_threads
-from turnctl.waiting.call import token_in
 from turnctl.waiting.jobs import Job, TurnFuture, guarded
+from turnctl.waiting.parking import token_in
 
 if TYPE_CHECKING:
     from turnctl.tokens.turn import TurnCore

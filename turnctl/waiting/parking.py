@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING
 
 from turnctl import clock, points
 from turnctl.clock import parse_duration
+from turnctl.tokens import registry
+from turnctl.tokens.current import current_token
 from turnctl.tokens.event import park
 from turnctl.tokens.shielding import shielded_until
 
 if TYPE_CHECKING:
     from turnctl.tokens.token import CancelToken
+    from turnctl.tokens.turn import TurnCore
 
-__all__ = ["end_of", "left_until", "must_raise", "pend", "wait_until"]
+__all__ = ["end_of", "grace_end", "left_until", "must_raise", "pend", "token_in", "wait_until"]
 
 
 def end_of(timeout: float | str | None) -> float | None:
@@ -37,6 +40,26 @@ def end_of(timeout: float | str | None) -> float | None:
 def left_until(ends_at: float | None) -> float | None:
     """Seconds until then, not below 0; None for no limit."""
     return None if ends_at is None else max(ends_at - clock.monotonic(), 0.0)
+
+
+def token_in(turn: TurnCore) -> CancelToken:
+    """The token to obey: a child of the turn's that is bound here, such as one with a timeout, else the turn's."""
+    token = current_token()
+    is_its_own = token is not None and not token.retired and registry.enclosing(token) is turn
+    return token if token is not None and is_its_own else turn.token
+
+
+def grace_end(turn: TurnCore, token: CancelToken) -> float:
+    """Monotonic seconds at which the grace of the accepted stop ends; now, if there is none. Only ever sooner."""
+    at = turn.kill_at()
+    ends = [] if at is None else [at]
+    if token is not turn.token:
+        for record in token._stops():
+            if record.level == "kill":
+                ends.append(record.at)
+            elif record.level == "cancel" and (record.grace_s is not None or not ends):
+                ends.append(record.at + (turn.grace_s if record.grace_s is None else record.grace_s))
+    return min(ends) if ends else clock.monotonic()
 
 
 def must_raise(token: CancelToken | None) -> bool:

@@ -36,9 +36,8 @@ from turnctl.errors import BadArgument, CancelledError, TurnOver
 from turnctl.tokens.event import release_all
 from turnctl.tokens.frames import calls_the_body
 from turnctl.waiting import forks
-from turnctl.waiting.call import token_in
 from turnctl.waiting.feed import Feed
-from turnctl.waiting.parking import pend
+from turnctl.waiting.parking import pend, token_in
 from turnctl.waiting.sources import check_source
 from turnctl.waiting.worker import name_of
 

@@ -31,7 +31,6 @@ from turnctl.waiting import abandoned
 if TYPE_CHECKING:
     from turnctl.tokens.activities import Activity
     from turnctl.tokens.turn import TurnCore
-    from turnctl.waiting.helper import Helper
 
 __all__ = ["Worker", "name_of"]
 
@@ -64,8 +63,6 @@ class Worker:
         self.error: BaseException | None = None
         self.waiters: list[LockType] = []
         self.activity: Activity | None = None
-        #: a thread that runs it, in place of one of its own
-        self.helper: Helper | None = None
         #: called on the worker's own thread when the function has come back, before anybody is woken
         self.on_end: Callable[[], None] | None = None
         self._call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None = (fn, args, kwargs)
@@ -85,9 +82,6 @@ class Worker:
         self._is_ours = True
         thread = threading.Thread(target=self._run, name=f"turnctl-{self.kind}-{self.name}", daemon=True)
         try:
-            if self.helper is not None:
-                self.helper.take(self)
-                return
             with needing_threads(f"{self.kind} {self.name}"):
                 thread.start()
         except BaseException as error:

@@ -30,9 +30,8 @@ from turnctl.integrations.mcp.endings import watch_responses
 from turnctl.integrations.mcp.flights import reason_of
 from turnctl.tokens import registry
 from turnctl.tokens.current import current_token
-from turnctl.waiting.call import grace_end
 from turnctl.waiting.late import LateResult
-from turnctl.waiting.parking import end_of, wait_until
+from turnctl.waiting.parking import end_of, grace_end, wait_until
 
 if TYPE_CHECKING:
     from types import TracebackType

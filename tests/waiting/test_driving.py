@@ -1,0 +1,306 @@
+"""One thread that does the work while its beginner waits: each row of the table of 10p."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from interrupts import every_place
+from standins import BOUND, Background, ctrl_c_once, until
+
+import turnctl
+from turnctl.testing import pause_at
+from turnctl.tokens.sites import site_of
+from turnctl.waiting import abandoned
+from turnctl.waiting.driving import Driver
+
+SHORT_S = 0.02
+
+
+class Held:
+    """A function that blocks until it is let go, and says when it is in there."""
+
+    def __init__(self) -> None:
+        self.inside = threading.Event()
+        self.gate = threading.Event()
+
+    def __call__(self) -> str:
+        self.inside.set()
+        assert self.gate.wait(BOUND)
+        return "late"
+
+
+@pytest.fixture
+def held() -> Iterator[Held]:
+    """One, which is let go at the end of the test at the latest."""
+    made = Held()
+    yield made
+    made.gate.set()
+    assert until(lambda: not abandoned.count())
+
+
+def driven(work: Callable[[Driver], Any], **options: Any) -> tuple[turnctl.Turn, Driver, Any]:
+    """What a turn came to whose work was done by a driver: the turn, the driver, and what work gave."""
+    got: Any = None
+    with turnctl.turn(**options) as turn:
+        driver = Driver(turn, "work")
+        got = driver.drive(lambda: work(driver))
+    return turn, driver, got
+
+
+def short() -> float:
+    return SHORT_S
+
+
+def long() -> None:
+    return None
+
+
+# -- without a stop ---------------------------------------------------------------------------------------------------
+
+
+def test_work_and_its_calls_share_one_thread() -> None:
+    """What is called in it runs on the thread of the work, which is not the caller's; what work gives comes out."""
+
+    def work(driver: Driver) -> list[int]:
+        assert driver.is_here
+        return [threading.get_ident(), *(driver.call(threading.get_ident, ()) for _ in range(3))]
+
+    turn, driver, idents = driven(work)
+
+    assert 1 == len(set(idents))
+    assert threading.get_ident() not in idents
+    assert not driver.is_here
+    assert [("call", "completed")] * 3 == [(one.kind, one.state) for one in turn.report.activities]
+
+
+def test_errors_come_out_where_they_belong() -> None:
+    """A function's error is raised by its call, the work's by ``drive``, with the lines that they came from."""
+
+    def work(driver: Driver) -> None:
+        with pytest.raises(ValueError, match="invalid literal"):
+            driver.call(int, ("x",))
+        raise LookupError("of the work")
+
+    with pytest.raises(LookupError, match="of the work") as caught, turnctl.turn() as turn:
+        driver = Driver(turn, "work")
+        driver.drive(lambda: work(driver))
+
+    assert "failed" == turn.report.outcome
+    assert any("work" == one.name for one in caught.traceback)
+    assert ["failed"] == [one.state for one in turn.report.activities]
+
+
+def test_work_counts_as_done_where_it_was_begun() -> None:
+    """A checkpoint of the work is told by the line that began it, since that is the user's; other threads are not."""
+    site = site_of(sys._getframe())
+    assert site is not None
+    _, _, got = driven(lambda _: site_of(sys._getframe(2)))
+
+    assert (site[0], "driven") == (got[0], got[2])
+
+
+def test_a_thread_that_cannot_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no thread to be had nothing is begun, and the error says so."""
+    begun: list[int] = []
+
+    def refuses(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuses)
+    with pytest.raises(BlockingIOError, match="work: no thread is to be had"):
+        driven(lambda _: begun.append(1))
+
+    assert [] == begun
+
+
+# -- a stop -----------------------------------------------------------------------------------------------------------
+
+
+def stopped(held: Held, patience: Any, then: Callable[[turnctl.Turn], object], **options: Any) -> Any:
+    """Work that stands in a function when ``then`` is called from elsewhere: the turn, its driver, what went on."""
+    went_on: list[Any] = []
+    turns: list[turnctl.Turn] = []
+
+    def work(driver: Driver) -> None:
+        turns.append(driver._turn)
+        try:
+            driver.call(held, (), patience=patience)
+        except turnctl.CancelledError as error:
+            went_on.append(None if error.late is None else error.late.value)
+            raise
+        went_on.append("not stopped")
+
+    def stop() -> None:
+        assert held.inside.wait(BOUND)
+        then(turns[0])
+
+    stopping = Background(stop)
+    turn, driver, _ = driven(work, **options)
+    stopping.result()
+    return turn, driver, went_on
+
+
+def test_function_that_comes_back_in_time_is_evidence(held: Held) -> None:
+    """Within its time its value is kept as late, and the work's own thread ends the work."""
+
+    with pause_at("call.ending") as ending:
+
+        def then(turn: turnctl.Turn) -> None:
+            turn.cancel("enough")
+            assert ending.reached.wait(BOUND)  # it is being ended
+            held.gate.set()
+            ending.release()
+
+        turn, driver, went_on = stopped(held, long, then)
+
+    assert ("cancelled", False, ["late"]) == (turn.report.outcome, driver.is_left, went_on)
+    assert ["cancelled"] == [one.state for one in turn.report.activities]
+
+
+def test_function_that_does_not_come_back_is_left(held: Held) -> None:
+    """Its time over, who waits goes on; the thread does nothing more of the work when the function comes back."""
+    turn, driver, went_on = stopped(held, short, lambda turn: turn.cancel("enough"), grace=BOUND)
+
+    assert ("cancelled", True, []) == (turn.report.outcome, driver.is_left, went_on)
+    (found,) = turn.report.activities
+    assert ("abandoned", True) == (found.state, "left behind" in str(found.detail))
+    assert 1 == abandoned.count()
+    held.gate.set()
+    assert until(lambda: not abandoned.count())
+    assert until(lambda: not any("work" in one.name for one in threading.enumerate()))
+    assert [] == went_on
+
+
+def test_the_first_of_back_and_left_decides(held: Held) -> None:
+    """A function that is back just before it would have been left goes on, and ends the work by itself."""
+    going_on = threading.Event()
+    with pause_at("driver.leaving") as leaving, pause_at("call.looking") as back:
+
+        def then(turn: turnctl.Turn) -> None:
+            turn.cancel("enough")
+            assert leaving.reached.wait(BOUND)
+            held.gate.set()
+            assert back.reached.wait(BOUND)
+            leaving.release()
+            back.release()
+            going_on.set()
+
+        turn, driver, went_on = stopped(held, short, then, grace=BOUND)
+
+    assert going_on.is_set()
+    assert ("cancelled", False, ["late"]) == (turn.report.outcome, driver.is_left, went_on)
+
+
+def test_one_that_was_left_at_the_last_moment_does_nothing(held: Held) -> None:
+    """The other order: it was left, and comes back before anybody knows; its thread goes on with nothing."""
+    with pause_at("worker.ended") as ended:
+        turn, driver, went_on = stopped(held, short, lambda turn: turn.cancel("enough"), grace=BOUND)
+        held.gate.set()
+        assert ended.reached.wait(BOUND)
+        ended.release()
+
+    assert until(lambda: not any("work" in one.name for one in threading.enumerate()))
+    assert ("cancelled", True, []) == (turn.report.outcome, driver.is_left, went_on)
+
+
+def test_next_function_is_not_begun_after_the_stop(held: Held) -> None:
+    """Work that swallows a stop begins nothing more, and is not left while it does things of its own."""
+    begun: list[int] = []
+
+    def work(driver: Driver) -> str:
+        for _ in range(3):
+            with contextlib.suppress(turnctl.CancelledError):
+                driver.call(held, (), patience=long)
+            with contextlib.suppress(turnctl.CancelledError):
+                driver.call(begun.append, (1,), patience=long)
+        return "through"
+
+    turns: list[turnctl.Turn] = []
+
+    def then() -> None:
+        assert held.inside.wait(BOUND)
+        turns[0].cancel("enough")
+        held.gate.set()
+
+    stopping = Background(then)
+    with turnctl.turn() as turn:
+        turns.append(turn)
+        driver = Driver(turn, "work")
+        got = driver.drive(lambda: work(driver))
+    stopping.result()
+
+    assert ("through", [], False) == (got, begun, driver.is_left)
+
+
+# -- an exception that strikes the one who waits ----------------------------------------------------------------------
+
+
+def test_ctrl_c_is_a_stop_and_is_kept(held: Held) -> None:
+    """The one who waits is struck: the turn is stopped by the signal, within its bounds, and the strike is in hand."""
+    with ctrl_c_once(held.inside):
+        turn, driver, _ = driven(lambda driver: driver.call(held, (), patience=short), grace=BOUND)
+
+    assert isinstance(driver.struck, KeyboardInterrupt)
+    assert ("cancelled", "signal", "KeyboardInterrupt") == (
+        turn.report.outcome,
+        turn.token.record.cause,
+        turn.token.record.reason,
+    )
+
+
+def test_second_strike_ends_the_grace(held: Held) -> None:
+    """What has the whole grace is left at once when the one who waits is struck again; the first strike is kept."""
+    again = threading.Event()
+
+    def second() -> None:
+        with pause_at("call.ending") as ending:
+            again.set()
+            assert ending.reached.wait(BOUND)
+            turns[0].cancel("no more", level="kill")
+
+    turns: list[turnctl.Turn] = []
+    ending = Background(second)
+    assert again.wait(BOUND)
+
+    def work(driver: Driver) -> None:
+        turns.append(driver._turn)
+        driver.call(held, ())
+
+    with ctrl_c_once(held.inside):
+        turn, driver, _ = driven(work, grace=BOUND)
+    ending.result()
+
+    assert ("cancelled", True) == (turn.report.outcome, driver.is_left)
+    driver._strike(SystemExit(1))
+    assert isinstance(driver.struck, KeyboardInterrupt)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, TimeoutError])
+def test_strike_anywhere_in_the_waiting(error: type[BaseException]) -> None:
+    """Wherever the one who waits is struck, the work has ended or is left when ``drive`` is out, and never runs on."""
+    step = 1
+    for strike in every_place(lambda: _raise(error), step=step):
+        working: list[str] = []
+
+        def work(driver: Driver, working: list[str] = working) -> str:
+            working.append("begun")
+            try:
+                return str(driver.call(str, ("value",)))
+            finally:
+                working.append("ended")
+
+        with contextlib.suppress(error), turnctl.turn() as turn:
+            driver = Driver(turn, "work")
+            strike.run(lambda driver=driver, work=work: driver.drive(lambda: work(driver)))
+        assert len(working) in (0, 2), strike.struck_in
+        assert driver._has_ended or driver.is_left or not working, strike.struck_in
+        assert until(lambda: not any("turnctl-work" in one.name for one in threading.enumerate())), strike.struck_in
+
+
+def _raise(error: type[BaseException]) -> None:
+    raise error
