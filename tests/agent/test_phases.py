@@ -148,6 +148,7 @@ PHASES: dict[str, tuple[Callable[[Gate], dict[str, Any]], str, dict[str, str]]] 
 
 #: how often the model had been asked when the stop came
 REQUESTS = dict.fromkeys(("probe", "run start hook", "before step hook", "recall", "compaction", "hand-off"), 0)
+REQUESTS |= {"breaker of the host": 0}
 REQUESTS |= {"model of the second step": 2, "stream of the second step": 2}
 
 

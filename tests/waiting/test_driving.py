@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -304,3 +306,45 @@ def test_strike_anywhere_in_the_waiting(error: type[BaseException]) -> None:
 
 def _raise(error: type[BaseException]) -> None:
     raise error
+
+
+# -- a process that a function forks ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ends", "status", "said"),
+    [
+        (lambda: "value", 0, ""),
+        (lambda: sys.exit(3), 3, ""),
+        (lambda: sys.exit("no"), 1, "no\n"),
+        (lambda: int("x"), 1, "ValueError"),
+    ],
+)
+def test_work_does_not_go_on_in_a_fork(
+    ends: Callable[[], Any], status: int, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A function that forks and comes back twice: the fork ends there, as a program does, the work is done once."""
+    here, forks = os.getpid(), []
+
+    def forking() -> Any:
+        pid = os.fork()
+        if pid:
+            forks.append(pid)
+            return "parent"
+        return ends()
+
+    def work(driver: Driver) -> str:
+        got = str(driver.call(forking, ()))
+        assert os.getpid() == here, os.write(2, b"the work goes on in the fork")
+        return got
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        turn, _, got = driven(work)
+
+    assert ("parent", "completed") == (got, turn.report.outcome)
+    _, ended = os.waitpid(forks[0], 0)
+    assert status == os.waitstatus_to_exitcode(ended)
+    err = capfd.readouterr().err
+    assert said in err
+    assert "goes on" not in err

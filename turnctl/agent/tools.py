@@ -15,6 +15,7 @@ function, and blocks for the ledger. A tool is not changed by being used: any nu
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import re

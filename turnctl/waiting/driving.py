@@ -9,7 +9,9 @@ Invariants
       ``fate`` decides. One that was left behind does nothing of the work any more, whenever the function comes back.
   V2  It is left behind in a function of the host alone (``call``). Anything else that it does is ours and ends
       soon after a stop, so it is waited for.
-  V3  An exception that strikes the one who waits (a Ctrl-C) is a stop of the turn: the work ends as it does by any
+  V3  In a process that a function forked, the thread that waits does not exist: the work does not go on there, and the
+      process ends as a program does whose last line the function was.
+  V4  An exception that strikes the one who waits (a Ctrl-C) is a stop of the turn: the work ends as it does by any
       other, and the exception is in ``struck``, for whoever called ``drive`` to raise. A second strike ends the grace.
 
 May block: ``drive``, as the work does; after a stop as long as each call in it is given to come back. ``call``, as the
@@ -18,12 +20,15 @@ function does. Not promised: that a function which was left behind has had no ef
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import threading
+import traceback
 from _thread import LockType
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from turnctl import points
 from turnctl.tokens.entries import new_stop
@@ -53,6 +58,7 @@ class Driver:
         self._begun: list[str] = []
         self._call: RacedCall | None = None
         self._ident = 0
+        self._pid = os.getpid()
         self._began_at: FrameType | None = None
         self._frame: FrameType | None = None
         self._has_ended = False
@@ -95,7 +101,7 @@ class Driver:
                         struck = None
                     self._see_to(thread)
                     break
-                except BaseException as error:  # noqa: BLE001 - V3
+                except BaseException as error:  # noqa: BLE001 - V4
                     struck = error
         finally:
             self._began_at = None
@@ -199,12 +205,31 @@ class Driver:
         release_all(self._waiters)
 
     def _leave(self, call: RacedCall) -> None:
+        if os.getpid() != self._pid:
+            _end_the_fork(call)  # V3
         points.reach("driver.back")
         call.fate.append("back")
         if call.fate[0] != "back" or self.is_left:
             raise _Left  # V1
         self._call = None
         release_all(self._waiters)
+
+
+def _end_the_fork(call: RacedCall) -> NoReturn:
+    """End this process as Python ends one; what was registered for the exit is the parent's, and is not run."""
+    error, status = call.error, 0
+    if isinstance(error, SystemExit):
+        code = error.code
+        if code is not None and not isinstance(code, int):
+            sys.stderr.write(f"{code}\n")
+        status = code if isinstance(code, int) else int(code is not None)
+    elif error is not None:
+        traceback.print_exception(error)
+        status = 1
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status & 0xFF)
 
 
 class _Left(BaseException):
