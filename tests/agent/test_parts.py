@@ -127,11 +127,16 @@ def test_parts_of_the_hosts_own_are_taken() -> None:
 def test_a_message_in_plain_values_is_one_message() -> None:
     """What ``as_dict`` gave is one; a dict of a provider is refused, and not taken for its keys."""
     loop = AgentLoop(Played("x", calls()))
-    loop.run(Message.user("hello").as_dict())
+    checkpoint: Any = loop.run(Message.user("hello").as_dict()).checkpoint
 
     assert ["hello", "x"] == [one.text for one in loop.history.feed]
     with pytest.raises(TypeError, match="a history in the shape of a provider is read by"):
         loop.run({"role": "user", "content": "hello"})
     with pytest.raises(TypeError, match="a message is a Message, a text or .role, text., or several in a list, not 7"):
         loop.run(7)  # type: ignore[arg-type]
+    for one in (checkpoint, checkpoint.as_dict()):
+        with pytest.raises(
+            BadArgument, match="a checkpoint and no message; go on from it by resume"
+        ):
+            loop.run(one)
     assert 2 == len(loop.history)

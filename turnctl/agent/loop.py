@@ -16,6 +16,7 @@ from turnctl.agent.streaming import RunStream
 from turnctl.agent.tools import Tool
 from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument
+from turnctl.records.checkpoints import RunCheckpoint
 from turnctl.records.messages import Message
 from turnctl.records.runs import Event, RunRecord
 from turnctl.tokens.ids import check_name, new_turn_id
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from turnctl.agent.result import RunResult
     from turnctl.ledger.face import Ledger
     from turnctl.ledger.task import LedgerTask
-    from turnctl.records.checkpoints import RunCheckpoint
     from turnctl.records.stops import StopAnswer
 
 __all__ = ["AgentLoop"]
@@ -233,6 +233,8 @@ class AgentLoop:
         task: LedgerTask | None,
         sink: Callable[[Event], object] | None,
     ) -> Run:
+        if isinstance(message, RunCheckpoint) or (isinstance(message, Mapping) and "schema" in message):
+            raise BadArgument("this is a checkpoint and no message; go on from it by resume() or resume_stream()")
         prompt = messages_of(message)
         if not prompt:
             raise BadArgument("a run begins with a message; give it text, a Message, or several")
