@@ -249,7 +249,7 @@ def test_program_that_does_not_answer_is_helped(tmp_path: Path) -> None:
     with agent(tmp_path, "t-busy", shape("plain", tag), _COUNTS) as process:
         assert process.stdout is not None
         assert b"counting\n" == process.stdout.readline()
-        ended = stop(tmp_path, "--force", "--wait", "4s", "@")
+        ended = stop(tmp_path, "--force", "--wait", "2s", "@")
         left = alive(tag)
 
     assert [] == left

@@ -30,6 +30,8 @@ SALVAGE = (
     "try `sqlite3 COPY .recover` on the copy, or put a backup in their place"
 )
 
+_ELSEWHERE = "name another place for the ledger: TURNCTL_STATE_DIR, or the path that is opened"
+
 #: the least that SQLite takes for the index of a log, in bytes
 _INDEX = 32_768
 
@@ -61,6 +63,8 @@ def told(error: Exception, path: str, doing: str) -> StoreError:
     if code == _FULL or (code == _IOERR and _is_full(path)):
         return StoreFull(f"{said}; free some space there and try again", path=path)
     if code in (_PERM, _READONLY, _CANTOPEN):
+        if _is_read_only(path):
+            return StoreUnsafe(f"{said}; its file system can only be read: {_ELSEWHERE}", path=path)
         text = f"{said}; the file, its -wal and its folder must be writable for this user: look at their owner and mode"
         return StoreUnsafe(text, path=path)
     if code == _IOERR:
@@ -74,6 +78,13 @@ def told(error: Exception, path: str, doing: str) -> StoreError:
             f"{said}; nothing of it was written: this is a fault of who asked, or of turnctl", path=path
         )
     return StoreError(f"{said}; nothing of it was written", path=path)
+
+
+def _is_read_only(path: str) -> bool:
+    try:
+        return bool(os.statvfs(os.path.dirname(path) or ".").f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
 
 
 def _is_full(path: str) -> bool:
@@ -98,7 +109,7 @@ def system_told(path: str, doing: str) -> Iterator[None]:
             text = f"{said}; close some, or raise the limit on them (ulimit -n), and try again"
             raise StoreError(text, path=path) from error
         if error.errno == errno.EROFS:
-            text = f"{said}; name another place for the ledger: TURNCTL_STATE_DIR, or the path that is opened"
+            text = f"{said}; {_ELSEWHERE}"
             raise StoreUnsafe(text, path=path) from error
         text = f"{said}; the folder and what is in it must be writable for this user: look at their owner and mode"
         raise StoreUnsafe(text, path=path) from error

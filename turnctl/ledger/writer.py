@@ -27,6 +27,8 @@ __all__ = ["Request", "Work", "Writer"]
 
 #: the most that is written together: what bounds the wait of the cancellation that comes next
 TOGETHER = 64
+#: how long a thread has that has nothing to write any more
+_IDLE_S = 0.1
 
 
 class Request:
@@ -199,7 +201,6 @@ class Writer:
             try:
                 batch = self._take()
                 if batch:
-                    self._leading_ident = threading.get_ident()
                     self._work.run(batch)
             finally:
                 self._leading_ident = 0
@@ -213,6 +214,7 @@ class Writer:
             batch = [line.popleft() for _ in range(min(len(line), TOGETHER))]
             for request in batch:
                 request.begun = True
+            self._leading_ident = threading.get_ident() if batch else 0
             return batch
 
     def _fail(self, error: OSError) -> None:
@@ -225,12 +227,16 @@ class Writer:
             request.latch.release()
 
     def close(self, within_s: float) -> bool:
-        """Take nothing more, and wait for what was taken; False if that is not over within the time."""
+        """Take nothing more, and wait for what was taken; False if that is not over within the time.
+
+        A thread that stands in line behind another process, with nothing left to write there, is hardly waited for.
+        """
         with self._mutex:
             self._closed = True
             if self._leader is None:
                 self._quiet.set()
-        if not self._quiet.wait(within_s):
+            has_work = self._leader is not self or bool(self._urgent or self._ordinary or self._leading_ident)
+        if not self._quiet.wait(within_s if has_work else min(within_s, _IDLE_S)):
             return False
         thread = self._thread
         if thread is not None:
