@@ -94,6 +94,34 @@ def test_no_right_and_no_home_are_told(shelf: Path, tmp_path: Path, command: str
     assert Ended(5, "", said(unwritable, hint)) == read_only
 
 
+@as_root
+@pytest.mark.parametrize(
+    ("call", "status", "said"),
+    [
+        ("help files", 0, "In the state directory (nowhere: this user has no home directory)"),
+        (
+            "run --dry-run --record yes true",
+            0,
+            "record        none: this user has no home directory; name another place",
+        ),
+        ("run --dry-run --record required true", 125, "record        none: this user has no home directory; name"),
+        ("completion bash", 0, "complete -F _turnctl turnctl"),
+        ("completion zsh --path", 2, "turnctl: error: this user has no home directory\n"),
+        ("completion fish --install", 2, "turnctl: error: this user has no home directory\n"),
+        ("doctor --print user-config", 1, "turnctl: error: this user has no home directory\n"),
+        ("doctor --only state", 1, "fail  state.directory       this user has no home directory\n"),
+    ],
+)
+@pytest.mark.parametrize("home", [None, "", "relative"])
+def test_what_needs_no_home_is_told_without(call: str, status: int, said: str, home: str | None) -> None:
+    """Help, plans and scripts come all the same; a HOME that is no place is none, and nothing is made there."""
+    env = dict.fromkeys(("TURNCTL_STATE_DIR", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")) | {"HOME": home}
+    found = waited(*call.split(), before=become_nobody, env=env)
+
+    assert status == found.status, found
+    assert said in found.out + found.err
+
+
 def _let_in(folder: Path) -> None:
     """Let others go through the folders of the test, which are its user's alone."""
     for one in folder.parents:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 from pathlib import Path
 
@@ -67,10 +68,15 @@ def test_it_says_what_it_is(tmp_path: Path) -> None:
         ({"XDG_STATE_HOME": ""}, "home/.local/state/turnctl"),
         ({"XDG_STATE_HOME": "{}/xdg", "TURNCTL_STATE_DIR": "{}/named"}, "named"),
         ({"XDG_STATE_HOME": "{}/xdg", "TURNCTL_STATE_DIR": ""}, "xdg/turnctl"),
+        ({"HOME": ""}, "passwd/.local/state/turnctl"),
+        ({"HOME": "home"}, "passwd/.local/state/turnctl"),
     ],
 )
 def test_place_of_it(tmp_path: Path, capfd: Capture, monkeypatch: Patch, given: dict[str, str], place: str) -> None:
-    """What is named, else turnctl in XDG_STATE_HOME if that is absolute, else in ~/.local/state. Nothing is made."""
+    """What is named, else turnctl in XDG_STATE_HOME if that is absolute, else in ~/.local/state, where ~ is an absolute
+    HOME, else what the system has for this user. Nothing is made."""
+    passwd = pwd.struct_passwd(["ana", "x", 1, 1, "", str(tmp_path / "passwd"), ""])
+    monkeypatch.setattr("pwd.getpwuid", lambda _uid: passwd)
     for name in ("TURNCTL_STATE_DIR", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

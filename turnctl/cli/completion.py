@@ -13,6 +13,7 @@ from turnctl.cli.help import Steady
 from turnctl.cli.problems import Problem
 from turnctl.cli.stdout import put, put_bytes, put_document
 from turnctl.cli.talk import say
+from turnctl.ledger.whereabouts import home
 from turnctl.spelling import in_words
 
 __all__ = ["completion"]
@@ -57,7 +58,10 @@ def completion(shell: str | None, is_install: bool, is_path: bool, as_json: bool
     path = place_of(shell)
     if path is None and (is_install or is_path):
         hint = f"add the output of turnctl completion {shell} to your profile"
-        raise Problem("no_place", f"{shell} has no folder for completions of a user", hint, Code.USAGE)
+        why = f"{shell} has no folder for completions of a user"
+        if home() is None:
+            why = "this user has no home directory"
+        raise Problem("no_place", why, hint, Code.USAGE)
     try:
         text = script_for(shell)
     except NoScript as error:

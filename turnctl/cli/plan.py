@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from shlex import join
 from typing import TYPE_CHECKING, Any
 
@@ -68,11 +69,10 @@ class Preview:
         from turnctl.ledger.glance import Glances
         from turnctl.ledger.whereabouts import default_path
 
-        path = default_path(asked.state_dir)
         try:
-            Glances(path).close()
-        except StoreMissing:
-            pass  # the run makes it
+            path = default_path(asked.state_dir)
+            with suppress(StoreMissing):  # the run makes it
+                Glances(path).close()
         except StoreError as error:
             return None, " ".join(str(error).split())
         return str(path), None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from turnctl.ledger.store import Store
 
-__all__ = ["STATE_DIR", "default_file", "default_path", "open_durable", "state_dir"]
+__all__ = ["STATE_DIR", "default_file", "default_path", "expanded", "home", "open_durable", "state_dir"]
 
 #: the variable that names another state directory; what a turn runs has it as well
 STATE_DIR = "TURNCTL_STATE_DIR"
@@ -43,11 +43,35 @@ def _whole(path: str) -> str:
         raise StoreUnsafe(text) from None
 
 
+def home() -> str | None:
+    """This user's home directory: HOME where it is absolute, else what the system has; None for who has none.
+
+    A HOME that is empty, or relative, would be another folder wherever one stands.
+    """
+    named = os.environ.get("HOME", "")
+    if os.path.isabs(named):
+        return named
+    import pwd
+
+    try:
+        found = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return None
+    return found if os.path.isabs(found) else None
+
+
+def expanded(path: str) -> str:
+    """``path`` with the home directory in the place of a ~ before it, or of ~NAME that of another user."""
+    if path != "~" and not path.startswith("~/"):
+        return os.path.expanduser(path)
+    return (home() or "~") + path[1:]
+
+
 def _home() -> str:
-    home = os.path.expanduser("~")
-    if home == "~":
+    found = home()
+    if found is None:
         raise StoreUnsafe("this user has no home directory; name another place for the ledger: TURNCTL_STATE_DIR")
-    return home
+    return found
 
 
 def state_dir(given: str | os.PathLike[str] | None = None) -> Path:

@@ -16,6 +16,7 @@ from turnctl.cli.settings.places import user_file
 from turnctl.errors import StoreError, StoreMissing
 from turnctl.ledger.places import FILES, check_file_system, file_system_of
 from turnctl.ledger.whereabouts import default_path
+from turnctl.spelling import in_words
 
 __all__ = ["looks", "mend"]
 
@@ -49,6 +50,9 @@ def _directory(folder: Path) -> Finding:
             remedy = f"let this user write {above}, or name another one with TURNCTL_STATE_DIR"
             return Finding("fail", f"{folder} is not there, and this user may not make it", remedy, details)
         return Finding("ok", f"{folder} is not there yet; the first turn that is recorded makes it", details=details)
+    except OSError as error:
+        text = f"{folder} cannot be looked at: {in_words(error, of=str(folder))}"
+        return Finding("fail", text, "name another one with TURNCTL_STATE_DIR", details)
     if not stat.S_ISDIR(found.st_mode):
         return Finding("fail", f"{folder} is no directory", "name another one with TURNCTL_STATE_DIR", details)
     if found.st_uid != os.geteuid():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from turnctl.ledger.whereabouts import expanded
+
 __all__ = ["MARK", "SHELLS", "Foreign", "after", "place_of", "put_there"]
 
 SHELLS = ("bash", "zsh", "fish", "powershell")
@@ -16,15 +18,16 @@ class Foreign(Exception):
 
 
 def place_of(shell: str) -> str | None:
-    """The file for it; None where the shell has no folder for completions of a user."""
+    """The file for it; None where the shell has no folder for completions of a user, or the user no home directory."""
+    found = None
     if shell == "bash":
         base = _folder("BASH_COMPLETION_USER_DIR", os.path.join(_data(), "bash-completion"))
-        return os.path.join(base, "completions", "turnctl")
+        found = os.path.join(base, "completions", "turnctl")
     if shell == "zsh":
-        return os.path.join(_data(), "zsh", "site-functions", "_turnctl")
+        found = os.path.join(_data(), "zsh", "site-functions", "_turnctl")
     if shell == "fish":
-        return os.path.join(_folder("XDG_CONFIG_HOME", "~/.config"), "fish", "completions", "turnctl.fish")
-    return None
+        found = os.path.join(_folder("XDG_CONFIG_HOME", "~/.config"), "fish", "completions", "turnctl.fish")
+    return None if found is None or found.startswith("~") else found
 
 
 def _data() -> str:
@@ -33,7 +36,7 @@ def _data() -> str:
 
 def _folder(variable: str, otherwise: str) -> str:
     found = os.environ.get(variable, "")
-    return found if os.path.isabs(found) else os.path.expanduser(otherwise)
+    return found if os.path.isabs(found) else expanded(otherwise)
 
 
 def after(shell: str, path: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from turnctl.cli.settings.problem import SettingsProblem
+from turnctl.ledger.whereabouts import home
 from turnctl.spelling import in_words
 
 __all__ = ["LEAVE_OUT", "PROJECT", "PYPROJECT", "Found", "Kind", "look", "user_file"]
@@ -68,10 +69,10 @@ def user_file() -> str | None:
     """The user's own, there or not; None for who has no home directory."""
     xdg = os.environ.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(xdg):  # then it is to be ignored, says the specification
-        home = os.path.expanduser("~")
-        if home == "~":
+        found = home()
+        if found is None:
             return None
-        xdg = os.path.join(home, ".config")
+        xdg = os.path.join(found, ".config")
     return os.path.join(xdg, "turnctl", "config.toml")
 
 

@@ -13,6 +13,7 @@ from turnctl.cli.common import Files, files_of, key_of, shared_of, variables_of
 from turnctl.cli.settings.places import user_file
 from turnctl.cli.settings.problem import SettingsProblem
 from turnctl.cli.settings.tables import Setting, Table
+from turnctl.ledger.whereabouts import expanded
 
 __all__ = ["check_root", "of_command"]
 
@@ -128,7 +129,7 @@ def _setting(table: Table, path: tuple[str, ...], key: str, param: click.Paramet
     if any("\0" in one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)):
         raise wrong("a text without a null character")
     if isinstance(value, str) and (isinstance(param.type, click.Path) or param.type.name in _PATHS):
-        value = os.path.join(os.path.dirname(table.found.path), os.path.expanduser(value))
+        value = os.path.join(os.path.dirname(table.found.path), expanded(value))
     return Setting(value, table.found.kind, where)
 
 

@@ -12,6 +12,7 @@ from turnctl.cli.common import SHARED, path_of
 from turnctl.cli.settings.places import Found, look
 from turnctl.cli.settings.problem import SettingsProblem
 from turnctl.cli.talk import explain, warn
+from turnctl.ledger.whereabouts import expanded
 
 if TYPE_CHECKING:
     from turnctl.cli.settings.tables import Setting
@@ -115,7 +116,7 @@ def state_dir_of(given: dict[str, Any]) -> str | None:
 
             said = read(one).root.get("state-dir")
             if isinstance(said, str) and "\0" not in said:
-                return os.path.join(os.path.dirname(one.path), os.path.expanduser(said))
+                return os.path.join(os.path.dirname(one.path), expanded(said))
     except click.UsageError:
         pass  # the command itself tells of it
     return None

@@ -5,9 +5,11 @@ from __future__ import annotations
 from turnctl.cli.common import SHARED
 from turnctl.cli.topics.presses import PRESSES
 from turnctl.cli.topics.reading import Part
+from turnctl.errors import StoreUnsafe
 
 __all__ = ["KEPT", "config", "durations", "files", "names", "output", "signals"]
 
+_NO_HOME = "nowhere: this user has no home directory"
 _IN_STATE_DIR = (
     ("ledger.sqlite3", "the ledger, with -wal and -shm while it is in use; copy it by turnctl ledger backup"),
     ("ledger.sqlite3.hwm", "how far the ledger had come, so that an old copy in its place is noticed"),
@@ -163,16 +165,20 @@ def files() -> list[Part]:
     from turnctl.cli.settings.places import user_file
     from turnctl.ledger.whereabouts import state_dir
 
+    try:
+        place = str(state_dir())
+    except StoreUnsafe:
+        place = f"the state directory ({_NO_HOME})"
     return [
         (
             "Everything is kept in one folder, the state directory, which is this user's alone (0700, files 0600). "
             "It is made by the first turn that is recorded. --state-dir, or TURNCTL_STATE_DIR, names another."
         ),
-        (f"In {state_dir()}", _IN_STATE_DIR),
-        ("Settings", (("pyproject.toml, turnctl.toml", "of a project"), (user_file() or "none", "your own"))),
+        (f"In {place}", _IN_STATE_DIR),
+        ("Settings", (("pyproject.toml, turnctl.toml", "of a project"), (user_file() or _NO_HOME, "your own"))),
         (
             "What turnctl completion --install writes",
-            tuple((shell, str(place_of(shell))) for shell in ("bash", "zsh", "fish")),
+            tuple((shell, place_of(shell) or _NO_HOME) for shell in ("bash", "zsh", "fish")),
         ),
         "turnctl doctor looks at them; turnctl ledger prune gives room back.",
     ]

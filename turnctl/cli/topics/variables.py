@@ -19,6 +19,7 @@ OTHERS = (
     ),
     ("TERM", "dumb: no colour, and nothing that moves"),
     ("CI", "set to anything: nothing that moves; progress is a line for each change"),
+    ("HOME", "~ in what follows, if it is absolute; else the home directory that the system has for this user"),
     ("XDG_STATE_HOME", "the state directory is turnctl in it, if it is absolute; else in ~/.local/state"),
     ("XDG_DATA_HOME", "where turnctl completion --install puts what bash and zsh read; else ~/.local/share"),
     ("XDG_CONFIG_HOME", "your settings are turnctl/config.toml in it, if it is absolute, and fish's; else ~/.config"),
