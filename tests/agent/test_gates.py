@@ -75,6 +75,7 @@ def test_an_approval_lets_the_call_run_once() -> None:
         ("  ", "unanswered", "no answer"),
         (EOFError(), "unanswered", "no answer (EOFError)"),
         (RuntimeError("window is gone"), "unanswered", "asking failed: RuntimeError: window is gone"),
+        (SystemExit(0), "unanswered", "asking failed: SystemExit: 0"),
     ],
 )
 def test_what_is_not_yes_is_no(answer: Any, kind: str, words: str) -> None:

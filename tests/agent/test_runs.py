@@ -422,6 +422,26 @@ def test_a_task_of_a_run_that_cannot_begin_is_cancelled(monkeypatch: pytest.Monk
         assert ["completed", "cancelled, settled"] == [ledger.report(task).state for task in made]
 
 
+def test_a_run_that_was_struck_as_it_began_leaves_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Ctrl-C before the run has begun passes out, and its task does not wait for a worker."""
+    with turnctl.open_ledger("memory:") as ledger:
+        transact = type(ledger.store).transact
+
+        def struck(store: Any, fn: Any, **how: Any) -> Any:
+            if how.get("point") == "lease":
+                raise KeyboardInterrupt
+            return transact(store, fn, **how)
+
+        loop = AgentLoop(Played("fine"), ledger=ledger)
+        with monkeypatch.context() as patched:
+            patched.setattr(type(ledger.store), "transact", struck)
+            with pytest.raises(KeyboardInterrupt):
+                loop.run("please")
+
+        assert ["cancelled_settled"] == [one.state for one in ledger.store.read(lambda books: [*books.incarnations()])]
+        assert (0, "fine") == (len(loop.runs), loop.run("again").text)
+
+
 # -- what the window cannot hold --------------------------------------------------------------------------------------
 
 

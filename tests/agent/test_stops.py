@@ -419,6 +419,9 @@ def test_a_hook_of_the_end_may_begin_the_next_run() -> None:
 
     assert [("a", "one"), ("b", "two")] == [(one.input[0].text, one.output) for one in loop.runs]
     assert (result.record, "one") == (loop.runs[0], result.text)
+    assert result.message is not None
+    assert result.checkpoint is not None
+    assert ("one", ["a", "one"]) == (result.message.text, [one.text for one in result.checkpoint.transcript])
     assert "no disk" in result.record.notes[0]
     assert "armed" == loop.cancel("the next").kind
     assert ["cancelled", "completed"] == [loop.run("c").stop_reason, loop.run("d").stop_reason]

@@ -35,11 +35,12 @@ def close(run: Run, error: BaseException | None) -> RunResult:
         run.note(f"the history could not be made coherent: {type(caught).__name__}: {caught}")
     outcome = run.turn.outcome
     reason: StopReason = "completed" if outcome == "completed" else "failed" if outcome == "failed" else "cancelled"
-    record = _record(run, reason, error)
+    # before a hook of the end is told, which may begin the next run of the loop
+    last, checkpoint = _last(run), checkpoint_of(run, reason) if run.started_at else None
+    record = _record(run, reason, error, last)
     run.loop._keep(record)
     run.tell("run_ended", reason == "completed", record=record)
     notes = [*run.telling.finish(), *(note for hooks in run.loop.hooks for note in _tell_end(run, hooks, record))]
-    checkpoint = checkpoint_of(run, reason) if run.started_at else None
     if checkpoint is not None and run.is_saving:  # two at once could put the older in the place of the newer
         notes.append("the last checkpoint was not handed over: the function was left behind with the one before")
     elif checkpoint is not None and run.loop.checkpoint is not None:
@@ -47,7 +48,7 @@ def close(run: Run, error: BaseException | None) -> RunResult:
     if notes:
         record = record.noted((*record.notes, *notes))
         run.loop._keep(record)
-    return RunResult(run.turn, record, error if reason == "failed" else None, _last(run), checkpoint)
+    return RunResult(run.turn, record, error if reason == "failed" else None, last, checkpoint)
 
 
 def _salvage(run: Run) -> None:
@@ -63,8 +64,8 @@ def _salvage(run: Run) -> None:
     history.salvage(mark=run.mark("closing"), statuses=statuses, results=results)
 
 
-def _record(run: Run, reason: StopReason, error: BaseException | None) -> RunRecord:
-    state, stop, last = run.state, run.turn.token.record, _last(run)
+def _record(run: Run, reason: StopReason, error: BaseException | None, last: Message | None) -> RunRecord:
+    state, stop = run.state, run.turn.token.record
     is_stopped = reason == "cancelled"
     return RunRecord(
         run_id=run.run_id,

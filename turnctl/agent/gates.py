@@ -137,7 +137,7 @@ def put(
     except (EOFError, KeyboardInterrupt) as error:
         passes = error if isinstance(error, KeyboardInterrupt) else None
         return record("unanswered", f"no answer ({type(error).__name__})"), passes
-    except Exception as error:  # noqa: BLE001 - A3: who cannot be asked has not said yes
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - A3: who cannot be asked has not said yes
         return record("unanswered", f"asking failed: {type(error).__name__}: {error}"), None
     found = _decision_of(answer)
     if found is None:

@@ -106,6 +106,7 @@ class Run:
             error = caught
         except BaseException as caught:
             if not self._has_begun:
+                self._give_back()
                 raise
             passing = caught
         try:
