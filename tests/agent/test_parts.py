@@ -135,8 +135,6 @@ def test_a_message_in_plain_values_is_one_message() -> None:
     with pytest.raises(TypeError, match="a message is a Message, a text or .role, text., or several in a list, not 7"):
         loop.run(7)  # type: ignore[arg-type]
     for one in (checkpoint, checkpoint.as_dict()):
-        with pytest.raises(
-            BadArgument, match="a checkpoint and no message; go on from it by resume"
-        ):
+        with pytest.raises(BadArgument, match="a checkpoint and no message; go on from it by resume"):
             loop.run(one)
     assert 2 == len(loop.history)
