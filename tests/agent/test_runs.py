@@ -17,7 +17,7 @@ from loops import Gate, Played, Writing, calls, feed_is_strict, statuses, stop_i
 from standins import ctrl_c_once
 
 import turnctl
-from turnctl.agent import AgentLoop, Call, History, Message, Reply, Retry, Tool, Usage, WindowExceeded
+from turnctl.agent import AgentLoop, Call, History, Message, Reply, Retry, RunCheckpoint, Tool, Usage, WindowExceeded
 from turnctl.testing import call_at, stop_everywhere
 
 
@@ -52,6 +52,20 @@ def test_a_run_comes_to_its_text() -> None:
     assert "completed" == result.report.outcome
     assert result.report.turn_id == result.run_id
     result.report.validate()
+
+
+def test_why_the_model_stopped_is_told() -> None:
+    """The result has it of the last reply, the record of each, also of a resumed run; a failed step has none."""
+    replies = [Reply(calls("word"), "calls"), Reply(Message.assistant("so far"), "length")]
+    kept: list[RunCheckpoint] = []
+    result = AgentLoop(Played(*replies), [WORD], checkpoint=kept.append).run("please")
+    resumed = AgentLoop(Played(replies[1]), [WORD]).resume(kept[1].as_dict())
+    failed = AgentLoop(Played(ValueError("no")), retry=Retry(1)).run("please")
+
+    assert ("completed", "length", None) == (result.stop_reason, result.reply_stop, failed.reply_stop)
+    assert ["calls", "length"] == [one.reply_stop for one in result.record.steps]
+    assert ["calls", "length"] == [one.reply_stop for one in resumed.record.steps]
+    assert "length" == result.record.as_dict()["steps"][1]["reply_stop"]
 
 
 def test_a_model_is_any_function() -> None:

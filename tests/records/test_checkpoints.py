@@ -69,7 +69,7 @@ def some_checkpoint(seed: int) -> RunCheckpoint:
         stop_reason=maybe(pick(get_args(StopReason))),
         is_done=pick([True, False]),
         step=3,
-        steps=tuple(StepRecord(n, 1.0, 2.5, "failed", 2, usage(), records()) for n in few()),
+        steps=tuple(StepRecord(n, 1.0, 2.5, "failed", 2, usage(), records(), maybe("pause")) for n in few()),
         gates=tuple(
             GateRecord("t1", n, "c", "do", "d", pick(get_args(GateKind)), 1.0, 2.0, maybe("no"), maybe("ann"))
             for n in few()
@@ -179,7 +179,7 @@ def small_checkpoint() -> RunCheckpoint:
         (),
         1,
         (),
-        steps=(StepRecord(1, 1.0, 2.0, "completed", 1, Usage(), calls),),
+        steps=(StepRecord(1, 1.0, 2.0, "completed", 1, Usage(), calls, "length"),),
         gates=(GateRecord("t1", 1, "c1", "do", "d", "approved", 1.0, 2.0, "fine", "ann"),),
         notes=("note",),
         pending=(PendingCall(asked, 1.0, Result("c1")),),

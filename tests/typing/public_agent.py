@@ -85,6 +85,8 @@ def runs(client: Any, seen: list[Event]) -> str:
     assert_type(loop.runs, tuple[RunRecord, ...])
     result = loop.run("go")
     assert_type(result, RunResult)
+    if result.reply_stop == "length":
+        loop.run("go on")
     with loop.stream(Message.user(["see", Image(url="http://x/1")])) as events:
         assert_type(events, RunStream)
         for event in events:

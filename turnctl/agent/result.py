@@ -10,6 +10,7 @@ from turnctl.turns import Turn
 
 if TYPE_CHECKING:
     from turnctl.records.checkpoints import RunCheckpoint
+    from turnctl.records.replies import ReplyStop
     from turnctl.records.report import TurnReport
 
 __all__ = ["RunResult"]
@@ -60,6 +61,11 @@ class RunResult:
     def text(self) -> str:
         """The text of the last whole reply; empty if there was none."""
         return self.record.output
+
+    @property
+    def reply_stop(self) -> ReplyStop | None:
+        """Why the model stopped writing its last reply; ``length`` and ``refusal`` are completed runs too."""
+        return self.record.steps[-1].reply_stop if self.record.steps else None
 
     @property
     def partial(self) -> str | None:

@@ -29,7 +29,7 @@ from turnctl.agent.telling import Telling
 from turnctl.agent.waves import carry_out
 from turnctl.clock import format_duration
 from turnctl.records.messages import Mark, Message, Result, Text
-from turnctl.records.replies import Usage
+from turnctl.records.replies import ReplyStop, Usage
 from turnctl.records.runs import Event, EventKind, RunState, StepRecord, StopReason
 from turnctl.tokens.current import current_token
 from turnctl.turns import Turn, turn
@@ -235,7 +235,7 @@ class Run:
             if calls:
                 carry_out(self, calls)
                 self._answer()
-            self._end_step("completed", usage)
+            self._end_step("completed", usage, reply.stop)
         except BaseException:
             # what the step took is not known where it was cut
             self._end_step("cancelled" if turn.token.stopping else "failed", Usage())
@@ -251,12 +251,13 @@ class Run:
         self.loop.history.add(Message.tool(*(result for result in results if result is not None)))
         self.change(lambda _: {"calls": (), "started": (), "answered": ()})
 
-    def _end_step(self, outcome: StopReason, usage: Usage) -> None:
+    def _end_step(self, outcome: StopReason, usage: Usage, stop: ReplyStop | None = None) -> None:
         if not self._step_is_open:
             return
         self._step_is_open = False
         state = self.state
-        record = StepRecord(state.step, self._step_at, clock.wall(), outcome, self.attempts, usage, state.all_records())
+        ended_at, calls = clock.wall(), state.all_records()
+        record = StepRecord(state.step, self._step_at, ended_at, outcome, self.attempts, usage, calls, stop)
         self.change(lambda state: {"steps": (*state.steps, record)})
         self.tell("step_ended", outcome == "completed", usage=usage)
 

@@ -12,7 +12,7 @@ import attrs
 
 from turnctl.errors import BadArgument
 from turnctl.records.messages import RESULT_STATUSES, Call, Message, Result
-from turnctl.records.replies import Usage
+from turnctl.records.replies import STOPS, Usage
 from turnctl.records.runs import CallRecord, GateKind, GateRecord, StepRecord, StopReason
 
 __all__ = ["CHECKPOINT_SCHEMA", "PendingCall", "RunCheckpoint"]
@@ -204,6 +204,7 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "StopReason": _word(*get_args(StopReason)),
     "GateKind": _word(*get_args(GateKind)),
     "ResultStatus": _word(*RESULT_STATUSES),
+    "ReplyStop": _word(*STOPS),
     "Message": _message,
     "Call": _part("calls"),
     "Result": _part("results"),

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import attrs
 
 from turnctl.records.messages import Call, Message, Result, ResultStatus
-from turnctl.records.replies import Delta, Usage
+from turnctl.records.replies import Delta, ReplyStop, Usage
 
 __all__ = [
     "CallRecord",
@@ -83,7 +83,11 @@ class CallRecord:
 
 @attrs.frozen
 class StepRecord:
-    """One exchange with the model and the calls that came of it. ``attempts`` counts requests."""
+    """One exchange with the model and the calls that came of it. ``attempts`` counts requests.
+
+    ``reply_stop`` says why the model stopped writing: after ``length`` the reply is not all that it had to say. None
+    where there was no whole reply, or the step was cut.
+    """
 
     number: int
     started_at: float
@@ -92,6 +96,7 @@ class StepRecord:
     attempts: int = 0
     usage: Usage = attrs.field(factory=Usage)
     calls: tuple[CallRecord, ...] = ()
+    reply_stop: ReplyStop | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {
