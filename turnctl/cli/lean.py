@@ -1,14 +1,15 @@
-"""Loading click without what nothing here uses of it: more than a third of the time until a command begins.
+"""Loading click and attrs without what nothing here uses of them: a good part of the time until a command begins.
 
 click imports ``inspect``, with the parser of Python behind it, to take the indentation out of help texts; and ``uuid``,
-which until Python 3.13 has ``platform`` find out by regular expressions what system this is.
+which until Python 3.13 has ``platform`` find out by regular expressions what system this is. attrs, which most commands
+load, makes a dozen classes of validators, and asks ``platform`` what Python this is.
 
-- ``inspect`` is put off: in its place stands a module that loads it when anything of it is asked for, and gives that.
-  What it answers itself, for a text of one line, is what ``inspect.cleandoc`` would.
-- ``platform`` is stood in for while ``uuid`` is loaded, by the one word that it asks for.
+So these modules are put off: in the place of each stands one that loads it when anything of it is asked for, and gives
+that. What a stand-in answers itself is what the module would: the text of one line that ``inspect.cleandoc`` is given,
+and the two words of ``platform``.
 
-Where any of them is loaded already, nothing is done; from Python 3.12 on ``typing`` asks for ``inspect`` itself.
-Thread-safe; a library that is imported later sees no difference.
+What is loaded already stays as it is; from Python 3.12 on ``typing`` asks for ``inspect`` itself. Thread-safe; a
+library that is imported later sees no difference.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import gc
 import os
 import sys
 from _thread import allocate_lock
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -24,41 +26,51 @@ __all__ = ["leave", "load_click", "loaded"]
 
 
 class _Later(ModuleType):
-    """``inspect``, once somebody wants it."""
+    """A module, once somebody wants it; ``answers`` are what it can do without."""
 
-    def __init__(self) -> None:
-        super().__init__("inspect")
+    def __init__(self, name: str, **answers: Any) -> None:
+        super().__init__(name)
+        self.__dict__.update(answers)
         self._lock = allocate_lock()
 
     def __getattr__(self, name: str) -> Any:
-        from importlib import import_module
+        return getattr(self.real(), name)
 
+    def real(self) -> ModuleType:
+        """The module itself, which stands in its own place from now on."""
         with self._lock:
-            if sys.modules.get("inspect") is self:
-                del sys.modules["inspect"]
-            return getattr(import_module("inspect"), name)
+            if sys.modules.get(self.__name__) is self:
+                del sys.modules[self.__name__]
+            return import_module(self.__name__)
 
-    def cleandoc(self, doc: str) -> str:
+
+def _inspect() -> _Later:
+    later = _Later("inspect")
+
+    def cleandoc(doc: str) -> str:
         """As ``inspect.cleandoc``: of one line that is its beginning without blanks."""
         if "\n" not in doc and "\t" not in doc:
             return doc.lstrip()
-        cleaned: str = self.__getattr__("cleandoc")(doc)
+        cleaned: str = later.real().cleandoc(doc)
         return cleaned
+
+    later.cleandoc = cleandoc  # type: ignore[attr-defined]
+    return later
+
+
+def _laters() -> list[_Later]:
+    found = [_inspect(), _Later("attr.validators"), _Later("attrs.validators")]
+    if sys.implementation.name == "cpython":
+        answers = {"system": lambda: os.uname().sysname, "python_implementation": lambda: "CPython"}
+        found.append(_Later("platform", **answers))
+    return found
 
 
 def load_click() -> None:
     """Have click loaded when this returns. Until ``loaded`` is called nobody looks for garbage: there is none."""
     gc.disable()
-    if "inspect" not in sys.modules:
-        sys.modules["inspect"] = _Later()
-    if sys.version_info < (3, 13) and not {"platform", "uuid"} & set(sys.modules):
-        stand_in = ModuleType("platform")
-        stand_in.system = lambda: os.uname().sysname  # type: ignore[attr-defined]
-        sys.modules["platform"] = stand_in
-        try:
-            import uuid  # noqa: F401 - it keeps what it was told
-        finally:
-            del sys.modules["platform"]
+    for later in _laters():
+        sys.modules.setdefault(later.__name__, later)
     import click  # noqa: F401
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from turnctl.records.effects import EffectRecord
 from turnctl.records.process import ProcessOutcome
 from turnctl.records.states import state_word
 from turnctl.records.stops import Outcome, StopRecord
 from turnctl.records.texts import text_of
 from turnctl.records.words import sentence
+
+if TYPE_CHECKING:
+    from turnctl.records.effects import EffectRecord
 
 __all__ = ["ActivityRecord", "ActivityState", "Execution", "TurnReport"]
 
