@@ -16,11 +16,12 @@ NOT_FOR_LOOKING = [one for one in NEVER if one not in ("sqlite3", "json")] + NOT
 
 
 def loaded_by(tmp_path: Path, *args: str, env: dict[str, str] | None = None) -> set[str]:
-    """The modules that a call of turnctl loads, besides those of a bare interpreter."""
+    """The modules that a call of turnctl loads, besides those of a bare interpreter; what stands in for one is none."""
     listing = tmp_path / "modules"
     before = (
         "import atexit, sys; bare = set(sys.modules)\n"
-        f"atexit.register(lambda: open({str(listing)!r}, 'w').write(repr(sorted(set(sys.modules) - bare))))"
+        "found = lambda: sorted(n for n, m in sys.modules.items() if n not in bare and getattr(m, '__spec__', None))\n"
+        f"atexit.register(lambda: open({str(listing)!r}, 'w').write(repr(found())))"
     )
     ended = call(*args, before=before, env=env)
 
