@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -153,6 +154,16 @@ def test_things_in_cycles_are_no_leak(check: LeakCheck) -> None:
     Holder()
 
     assert [] == check.found(within=0)
+
+
+def test_a_thread_that_still_loads_modules_is_a_leak(check: LeakCheck, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is half loaded is let be: the thread that loads it is told, and nothing is raised."""
+    monkeypatch.setitem(sys.modules, "turnctl.processes.upkeep", ModuleType("turnctl.processes.upkeep"))
+    go = threading.Event()
+    with running(threading.Thread(target=go.wait, name="loads"), go.set):
+        found = check.found(within=SOON)
+
+    assert "thread 'loads'" in found[0]
 
 
 def test_children_are_found_without_a_list_of_the_kernel(check: LeakCheck, monkeypatch: pytest.MonkeyPatch) -> None:

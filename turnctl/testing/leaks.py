@@ -75,9 +75,9 @@ class LeakCheck:
 
 def _let_go() -> None:
     """Let go of the launcher, which turnctl keeps from the first command on: a tool of the program, and no leak."""
-    loaded = sys.modules.get("turnctl.processes.upkeep")
-    if loaded is not None:
-        loaded.shutdown()
+    shutdown = getattr(sys.modules.get("turnctl.processes.upkeep"), "shutdown", None)
+    if shutdown is not None:  # a thread that was left behind may be in the middle of loading it
+        shutdown()
 
 
 def _raw_threads() -> set[int]:
