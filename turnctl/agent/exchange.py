@@ -20,13 +20,17 @@ from turnctl.agent.retrying import Breaker
 from turnctl.agent.windows import is_window
 from turnctl.errors import CancelledError, CircuitOpen, TurnctlError
 from turnctl.records.messages import Message
-from turnctl.records.replies import CallDelta, Reply, TextDelta
+from turnctl.records.replies import CallDelta, Reply, TextDelta, ThinkingDelta
+from turnctl.waiting.aborting import Abort
 from turnctl.waiting.stream import stream
 
 if TYPE_CHECKING:
     from turnctl.agent.running import Run
 
 __all__ = ["Completes", "Source", "Streams", "check_open", "exchange"]
+
+
+_DELTAS = (TextDelta, ThinkingDelta, CallDelta)
 
 
 @runtime_checkable
@@ -152,20 +156,20 @@ class Unsupported(TurnctlError):
 def _ask_written(run: Run, messages: list[Message], tools: list[Any]) -> Reply:
     """The reply of a model that is read while it writes. A checkpoint before each piece.
 
-    The text of a reply that was cut is kept. Raises ``Unsupported`` where the model says ``NotImplementedError`` before
-    its first piece.
+    The text of a reply that was cut is kept. Raises ``TypeError`` for a piece that is none, and ``Unsupported`` where
+    the model says ``NotImplementedError`` before its first one.
     """
     turn, model = run.turn, run.loop.model
-    abort = getattr(model, "abort", None)
-    aborting = None if abort is None else turn.token.on_cancel(abort)
-    parts = stream(turn, Source(model, messages, tools), name=f"{type(model).__name__}.stream")
+    name = f"{type(model).__name__}.stream"
+    abort = Abort(turn, name, getattr(model, "abort", None))
+    parts = stream(turn, Source(model, messages, tools), name=name)
     whole: Reply | None = None
     in_call = False
     try:
         try:
             for piece in parts:
                 delta = TextDelta(piece) if isinstance(piece, str) else piece
-                if isinstance(delta, (Reply, Message)):
+                if not isinstance(delta, _DELTAS):
                     whole = reply_of(delta)
                     continue
                 in_call = in_call or isinstance(delta, CallDelta)
@@ -181,13 +185,11 @@ def _ask_written(run: Run, messages: list[Message], tools: list[Any]) -> Reply:
         if whole is None and (text := _text_of(parts.received)):
             run.keep_partial(text)  # X3
         if isinstance(error, CancelledError):
-            _leave(parts, run.loop.patience_s)
+            _leave(parts, abort, run.loop.patience_s)
         raise
     finally:
         if not parts.is_given_up:
             parts.close()
-        if aborting is not None:
-            aborting.unregister()
 
 
 def _as_text(received: list[Any], *, in_call: bool) -> Reply:
@@ -203,7 +205,11 @@ def _text_of(received: Iterable[object]) -> str:
     )
 
 
-def _leave(parts: Any, patience: float) -> None:
+def _leave(parts: Any, abort: Abort, patience: float) -> None:
     """A source that does not come back is given the patience, not the grace: there is nothing to find out from it."""
     ends_at = clock.monotonic() + patience
+    abort.see_to()
     parts.give_up(lambda: ends_at)
+    for one in abort.running():
+        if not one.wait(max(ends_at - clock.monotonic(), 0.0)):
+            abort.leave(one)
