@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["JOINERS", "in_words", "visible"]
+__all__ = ["JOINERS", "described", "in_words", "visible"]
 
 #: joiners, which some scripts and emoji need, and which move nothing
 JOINERS = "\u200c\u200d"
@@ -29,11 +29,24 @@ def in_words(error: BaseException, *, of: str | None = None) -> str:
     """Why, for a message that names the file ``of`` itself: what the system says, without its number for that, and
     behind the name of the file where it is another one. Of any other error its own text."""
     if not isinstance(error, OSError) or not error.strerror:
-        return str(error) or type(error).__name__
+        return _said(error) or type(error).__name__
     name = error.filename
     if not isinstance(name, (str, bytes)) or os.fsdecode(name) == of:
         return error.strerror
     return f"{os.fsdecode(name)}: {error.strerror}"
+
+
+def described(error: BaseException) -> str:
+    """An error by its class and what it says, also one that cannot say it: whoever keeps an account goes on with it."""
+    said = _said(error)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - its own ``__str__`` is somebody else's code; its class is left
+        return ""
 
 
 def _spelled(letter: str) -> str:

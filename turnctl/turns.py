@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, Ty
 from turnctl.errors import BadArgument, CancelledError, TurnOver
 from turnctl.ledger.effecting import EffectingTurn
 from turnctl.processes.face import CommandingTurn
+from turnctl.spelling import described
 from turnctl.tokens import registry
 from turnctl.tokens.callables import check_plain
 from turnctl.tokens.current import current_token
@@ -148,7 +149,7 @@ class Turn(CommandingTurn, EffectingTurn):
             activity.close("cancelled")
             raise
         except BaseException as error:
-            activity.close("failed", f"{type(error).__name__}: {error}")
+            activity.close("failed", described(error))
             raise
         activity.close("completed")
 

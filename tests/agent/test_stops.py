@@ -77,7 +77,8 @@ def test_what_was_stopped_is_not_started(where: str, parallel: int) -> None:
             _tool(counted, "counted"),
             _tool(asked, "asked", approval=lambda _: stops("rule", True)),
         ]
-        model = Played(lambda: stops("model", calls("first", "asked", "counted", "counted")), "never")
+        wanted = calls("first", *["asked"] * parallel, "counted", "counted")  # what is asked about is a wave of its own
+        model = Played(lambda: stops("model", wanted), "never")  # noqa: B023
         options: dict[str, Any] = {"hooks": hooks, "ask": lambda _: stops("question", True), "parallel": parallel}
         loop = AgentLoop(model, tools, patience=5, **options)
         result = loop.run("please")

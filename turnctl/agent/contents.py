@@ -11,15 +11,27 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import turnctl.records.messages as values
 
-__all__ = ["canonical", "parts_of"]
+__all__ = ["canonical", "not_lazy", "parts_of"]
 
 Parts = tuple[values.Part, ...]
+
+
+def not_lazy(value: Any) -> Any:
+    """``value``, if it is one. Raises ``TypeError`` for what only would come to one: nothing has been done yet then."""
+    if inspect.isawaitable(value) or inspect.isasyncgen(value):
+        if inspect.iscoroutine(value):
+            value.close()
+        raise TypeError(f"it gave a {type(value).__name__}, which nobody awaits; run it within the tool")
+    if isinstance(value, Iterator):
+        raise TypeError(f"it gave a {type(value).__name__}, whose items nobody asks for; collect them within the tool")
+    return value
 
 
 def parts_of(value: Any) -> Parts:

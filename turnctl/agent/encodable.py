@@ -8,12 +8,22 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from typing import Any
 
-__all__ = ["DEEPEST", "copied", "sendable", "well_formed"]
+__all__ = ["DEEPEST", "copied", "name_for_the_wire", "sendable", "well_formed"]
 
 #: how deep a value may be nested; what is deeper is more than some encoders take
 DEEPEST = 100
+
+#: the bits of an integer whose digits every Python still reads back; one that is longer is refused where it is written
+_LONGEST = 4_300 * 3
+_PLAIN = (str, int, float, type(None))
+
+
+def name_for_the_wire(name: str, longest: int = 64) -> str:
+    """The name of a function such that a provider takes it: a model may ask for a tool by a name that no tool has."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:longest] or "unnamed"
 
 
 _FLAT = frozenset((str, int, float, bool, type(None)))
@@ -41,6 +51,8 @@ def sendable(value: Any, deepest: int = DEEPEST) -> Any:
         return well_formed(value)
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value!r} is no number of JSON")
+    if isinstance(value, int) and value.bit_length() > _LONGEST:
+        raise ValueError("it has a number of more digits than can be written")
     if isinstance(value, (dict, list, tuple)) and deepest <= 0:
         raise ValueError(f"it is nested deeper than {DEEPEST} levels")
     if isinstance(value, dict):
@@ -50,4 +62,6 @@ def sendable(value: Any, deepest: int = DEEPEST) -> Any:
         }
     if isinstance(value, (list, tuple)):
         return [sendable(one, deepest - 1) for one in value]
+    if not isinstance(value, _PLAIN):
+        raise ValueError(f"a {type(value).__name__} is nothing that JSON has")  # noqa: TRY004 - as all else here
     return value

@@ -3,6 +3,7 @@
 Invariants
   N1  Each step is done, whatever came of the one before; what goes wrong is noted in the record.
   N2  Nothing here waits longer than the grace for each hook, and a quarter of a second for each observer.
+  N3  A Ctrl-C that strikes now cuts none of it; it ends the wait for hooks, and is raised when all is done.
 
 Not a checkpoint: the outcome stands, and a stop that comes now is told so.
 """
@@ -17,8 +18,11 @@ from turnctl.agent.result import RunResult
 from turnctl.agent.resuming import checkpoint_of
 from turnctl.records.messages import Message
 from turnctl.records.runs import RunRecord, StopReason
+from turnctl.spelling import described
+from turnctl.tokens.event import park, release_all
 from turnctl.waiting import abandoned
 from turnctl.waiting.aborting import unbound_context
+from turnctl.waiting.unstruck import Unstruck, unstruck
 from turnctl.waiting.worker import Worker
 
 if TYPE_CHECKING:
@@ -27,12 +31,27 @@ if TYPE_CHECKING:
 __all__ = ["close"]
 
 
-def close(run: Run, error: BaseException | None) -> RunResult:
-    """Close ``run``, which ended with ``error`` if with any; what it gives back."""
+def close(run: Run, error: BaseException | None) -> Unstruck[RunResult]:
+    """Close ``run``, which ended with ``error`` if with any; what it gives back, and what struck meanwhile."""
+
+    def closed() -> RunResult:
+        try:
+            return _close(run, error)
+        finally:
+            run.loop.cancel_signal._end(run.turn)
+
+    def hurry() -> None:
+        run.is_hurried = True
+        release_all(run.hurry_waiters)
+
+    return unstruck(closed, name=f"closing {run.run_id}", hurry=hurry)
+
+
+def _close(run: Run, error: BaseException | None) -> RunResult:
     try:
         _salvage(run)
     except Exception as caught:  # noqa: BLE001 - N1
-        run.note(f"the history could not be made coherent: {type(caught).__name__}: {caught}")
+        run.note(f"the history could not be made coherent: {described(caught)}")
     outcome = run.turn.outcome
     reason: StopReason = "completed" if outcome == "completed" else "failed" if outcome == "failed" else "cancelled"
     # before a hook of the end is told, which may begin the next run of the loop
@@ -82,7 +101,7 @@ def _record(run: Run, reason: StopReason, error: BaseException | None, last: Mes
         cause=(stop.cause if stop is not None else "displaced") if is_stopped else None,
         reason=stop.reason if stop is not None and is_stopped else None,
         by=stop.by if stop is not None and is_stopped else None,
-        error=f"{type(error).__name__}: {error}" if error is not None and reason == "failed" else None,
+        error=described(error) if error is not None and reason == "failed" else None,
         partial=state.partial,
         configuration=run.loop.configuration(),
         notes=state.notes,
@@ -109,9 +128,11 @@ def _bounded(run: Run, name: str, fn: Callable[[Any], object], told: object) -> 
         worker.start()
     except RuntimeError as error:
         return [f"{name} failed: {error}"]
-    if not worker.wait(run.turn.grace_s):
+    if not park(
+        lambda: worker.has_ended or run.is_hurried, run.turn.grace_s, worker.waiters, run.hurry_waiters
+    ) or not worker.wait(0.05 if run.is_hurried else 0):
         abandoned.add(worker)
         return [f"{name} was left behind{worker.where()}: it did not come back within the grace"]
     if worker.thread is not None:
         worker.thread.join()
-    return [] if worker.error is None else [f"{name} failed: {type(worker.error).__name__}: {worker.error}"]
+    return [] if worker.error is None else [f"{name} failed: {described(worker.error)}"]

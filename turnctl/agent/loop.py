@@ -17,7 +17,7 @@ from turnctl.agent.tools import Tool
 from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument
 from turnctl.records.checkpoints import RunCheckpoint
-from turnctl.records.messages import Message
+from turnctl.records.messages import Message, Text
 from turnctl.records.runs import Event, RunRecord
 from turnctl.tokens.ids import check_name, new_turn_id
 from turnctl.waiting.asks import Source
@@ -236,8 +236,10 @@ class AgentLoop:
         if isinstance(message, RunCheckpoint) or (isinstance(message, Mapping) and "schema" in message):
             raise BadArgument("this is a checkpoint and no message; go on from it by resume() or resume_stream()")
         prompt = messages_of(message)
-        if not prompt:
-            raise BadArgument("a run begins with a message; give it text, a Message, or several")
+        if not any(one.role in ("system", "user") and _says_something(one) for one in prompt):
+            raise BadArgument("a run begins with a message that says something; give it text, a Message, or several")
+        if prompt[-1].role not in ("system", "user"):
+            raise BadArgument(f"a run begins with a message of the user, and not with one of the {prompt[-1].role}")
         limit = timeout if timeout is not None else self.timeout_s
         return Run(self, prompt, new_turn_id(), {"timeout": limit, "task": task}, sink)
 
@@ -251,3 +253,7 @@ class AgentLoop:
 
     def __repr__(self) -> str:
         return f"<AgentLoop {self.session_id}: {len(self._runs)} runs, {len(self.tools)} tools>"
+
+
+def _says_something(message: Message) -> bool:
+    return bool(message.text.strip()) or not all(isinstance(part, Text) for part in message.parts)

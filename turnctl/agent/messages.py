@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from turnctl.agent.encodable import sendable, well_formed
 from turnctl.agent.naming import fresh
 from turnctl.records.messages import (
     RESULT_STATUSES,
@@ -86,10 +87,13 @@ def messages_of(given: Iterable[Any] | Mapping[str, Any] | str | Message | None)
 def reply_of(given: Any) -> Reply:
     """What a model gave, as a reply: one already, a message, a text, or a ``Call`` or several.
 
-    Each call has an id of its own afterwards: one that is missing, or comes twice, is made new.
+    Each call can be told, sent and kept afterwards: it has an id of its own, made new where it is missing or comes
+    twice, a name that is text, and arguments that JSON has; others stay as the text that shows them, in ``raw``.
     """
     if isinstance(given, Reply):
-        return _distinct(given)
+        held: Any = given.message
+        if isinstance(held, Message) and held.role == "assistant":
+            return _sound(given)
     pieces = given if isinstance(given, (list, tuple)) else [given]
     if pieces and all(isinstance(one, (str, Call)) for one in pieces):
         given = Message.assistant(pieces)
@@ -98,19 +102,39 @@ def reply_of(given: Any) -> Reply:
             "a model gives a Reply, a Message of the assistant, a text or calls, not "
             f"{given!r}; wrap a client of a provider with turnctl.agent.wires"
         )
-    return _distinct(Reply(given, stop="calls" if given.calls else "end"))
+    return _sound(Reply(given, stop="calls" if given.calls else "end"))
 
 
-def _distinct(reply: Reply) -> Reply:
-    """The same with an id of its own for each call: by it a result is told, and what is known of an open call."""
-    ids = [call.id for call in reply.message.calls]
-    if all(ids) and len(set(ids)) == len(ids):
+def _sound(reply: Reply) -> Reply:
+    message = reply.message
+    ids: list[Any] = [call.id for call in message.calls]
+    if len({one for one in ids if isinstance(one, str) and one}) == len(ids) and all(map(_is_sound, message.calls)):
         return reply
     taken: set[str] = set()
-    message = reply.message
-    parts = [
-        Call(fresh(part.id or "call", taken), part.name, part.arguments, part.raw) if isinstance(part, Call) else part
-        for part in message.parts
-    ]
+    parts = [_mended(part, taken) if isinstance(part, Call) else part for part in message.parts]
     made = Message(message.role, parts, message.marks)
     return Reply(made, reply.stop, reply.usage, reply.model, reply.id, reply.raw_stop)
+
+
+def _is_sound(call: Call) -> bool:
+    try:
+        sendable(call.arguments)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(call.name, str)
+
+
+def _mended(call: Call, taken: set[str]) -> Call:
+    call_id = fresh(str(call.id) if call.id else "call", taken)
+    given: Any = call.name
+    name = given if isinstance(given, str) else ""
+    if _is_sound(Call(call_id, name, call.arguments)):
+        return Call(call_id, name, call.arguments, call.raw)
+    return Call(call_id, name, {}, call.raw or _shown(call.arguments))
+
+
+def _shown(arguments: Mapping[str, Any]) -> str:
+    try:
+        return well_formed(repr(arguments))
+    except Exception:  # noqa: BLE001 - a value that cannot be shown either
+        return "(what cannot be shown)"

@@ -24,6 +24,7 @@ from turnctl.records.checkpoints import PendingCall, RunCheckpoint
 from turnctl.records.messages import Result, ResultStatus
 from turnctl.records.replies import Usage
 from turnctl.records.runs import CallRecord, StepRecord, StopReason
+from turnctl.spelling import described
 from turnctl.tokens.ids import new_turn_id
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def save(run: Run) -> None:
         run.raced(run.loop.checkpoint, checkpoint_of(run))
     except Exception as error:  # noqa: BLE001 - the run goes on; an older checkpoint is one still
         run.turn.check()
-        run.note(f"a checkpoint could not be kept: {type(error).__name__}: {error}")
+        run.note(f"a checkpoint could not be kept: {described(error)}")
     finally:
         run.is_saving = False
 
@@ -190,7 +191,7 @@ def _closed(run: Run, found: RunCheckpoint, one: PendingCall) -> Result:
     except BadCall:
         return Result(wanted.id, (), "not_started", wanted.name)
     except Exception as error:  # noqa: BLE001 - what the host's key function raised: it cannot be looked up
-        run.note(f"the effect of call {wanted.id} could not be looked up: {type(error).__name__}: {error}")
+        run.note(f"the effect of call {wanted.id} could not be looked up: {described(error)}")
         return Result(wanted.id, (), "unknown", wanted.name)
     status, text = _known(run.task, intent, is_hooked=found.is_hooked or _is_hooked(run.loop))
     return Result(wanted.id, text or (), status, wanted.name)

@@ -16,6 +16,7 @@ May block: all of it. Checkpoints: ``go`` at its beginning and at its end, for t
 from __future__ import annotations
 
 import threading
+from _thread import LockType
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,9 @@ class Run:
         self._has_begun = False
         self._is_queued = False  # whether a task of its own waits for it
         self._is_closing = False
+        #: a Ctrl-C while it closes: nobody waits for its last hooks any more
+        self.is_hurried = False
+        self.hurry_waiters: list[LockType] = []
         #: whether the host's function is with a checkpoint
         self.is_saving = False
         #: which thread carries out the call at each place of the reply in hand
@@ -109,17 +113,15 @@ class Run:
                 self._give_back()
                 raise
             passing = caught
-        try:
-            result = close(self, error or passing)
-        finally:
-            self.loop.cancel_signal._end(self.turn)
+        closed = close(self, error or passing)
         if passing is None and self._has_begun:
             passing = self.driver.struck
+        passing = passing or closed.by
         if passing is not None:
             raise passing
         if outer is not None:
             outer.check()
-        return result
+        return closed.value
 
     @property
     def task(self) -> LedgerTask | None:

@@ -20,6 +20,7 @@ from _thread import LockType
 from collections.abc import Callable, Iterable
 
 from turnctl.records.runs import Event
+from turnctl.spelling import described
 from turnctl.tokens.event import park, release_all
 from turnctl.waiting import abandoned
 from turnctl.waiting.aborting import unbound_context
@@ -63,7 +64,7 @@ class _Observing:
                 self.observer(event)
             except BaseException as error:  # noqa: BLE001 - O2: noted, and the run goes on
                 if not self.notes:
-                    self.notes.append(f"observer {self.name} failed at {event.kind}: {type(error).__name__}: {error}")
+                    self.notes.append(f"observer {self.name} failed at {event.kind}: {described(error)}")
 
     def finish(self) -> list[str]:
         self._is_over = True

@@ -25,13 +25,14 @@ from dataclasses import MISSING
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from turnctl.agent.contents import canonical, parts_of
+from turnctl.agent.contents import canonical, not_lazy, parts_of
 from turnctl.agent.docstrings import told_of
 from turnctl.agent.encodable import copied
 from turnctl.agent.hints import Field, Shape, field_of, object_shape
 from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument, BadCall, EffectCompleted, LedgerRefused
 from turnctl.records.messages import Call, Result, ResultStatus
+from turnctl.spelling import described
 from turnctl.tokens.ids import check_name
 
 if TYPE_CHECKING:
@@ -261,7 +262,7 @@ class Tool:
         first = [found.pop(name) for name in self._positional if name in found]
         if began is not None:
             began()
-        return self.fn(*first, **found)
+        return not_lazy(self.fn(*first, **found))
 
     def _act(
         self, acts: Acts, call: Call, turn: EffectingTurn, found: dict[str, Any], began: Callable[[], object] | None
@@ -307,18 +308,18 @@ class Tool:
         return Result(call.id, parts_of(value), "completed", self.name)
 
     def _failed(self, call: Call, error: Exception) -> Result:
-        return Result(call.id, _raised(error), "failed", self.name)
+        return Result(call.id, described(error), "failed", self.name)
 
     def _left(self, call: Call, error: Exception, effect: TurnEffect, given: Result | None) -> Result:
         """Something raised within the effect: what is known is what the effect's row says (T3)."""
         if given is not None and effect.disposition != "completed":
-            text = f"it came back ({_short(given.text)}), and that could not be recorded: {_raised(error)}"
+            text = f"it came back ({_short(given.text)}), and that could not be recorded: {described(error)}"
             return Result(call.id, text, "unknown", self.name)
         if effect.disposition == "completed":
-            return Result(call.id, f"it was done; afterwards it raised {_raised(error)}", "completed", self.name)
+            return Result(call.id, f"it was done; afterwards it raised {described(error)}", "completed", self.name)
         if effect.disposition in ("rejected", "provider_cancelled"):
             return self._failed(call, error)
-        return Result(call.id, f"{_raised(error)}; whether it was carried out is not known", "unknown", self.name)
+        return Result(call.id, f"{described(error)}; whether it was carried out is not known", "unknown", self.name)
 
 
 def _name_of(given: Any) -> str:
@@ -360,14 +361,6 @@ def _as_told(schema: Mapping[str, Any], name: str) -> Shape:
         return object_shape({**fields, **more}, dict).read(value, place, problems)
 
     return Shape(dict(schema), "an object", read)
-
-
-def _raised(error: Exception) -> str:
-    try:
-        said = str(error)
-    except Exception:  # noqa: BLE001 - an error that cannot say what it is has a name still
-        said = ""
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def _short(text: str, most: int = 200) -> str:

@@ -34,6 +34,7 @@ from urllib.parse import urlsplit
 
 from turnctl import points
 from turnctl.errors import CancelledError, TurnOver
+from turnctl.spelling import described
 from turnctl.tokens import registry
 from turnctl.tokens.activities import Activity
 from turnctl.tokens.current import bound, current_token
@@ -254,7 +255,7 @@ class Exchange:
             self.activity.signalled("cut")
             cut()
         except OSError as error:
-            self._note(f"could not cut {self.name}: {type(error).__name__}: {error}")
+            self._note(f"could not cut {self.name}: {described(error)}")
         finally:
             self._cut_done.set()
         return True
@@ -311,7 +312,7 @@ class Exchange:
             try:
                 at_end()
             except Exception as error:  # noqa: BLE001 - of the client; the end of the turn goes on, and tells it
-                self._note(f"could not close {self.name}: {type(error).__name__}: {error}")
+                self._note(f"could not close {self.name}: {described(error)}")
 
     def alive(self) -> tuple[str, ...]:
         return ()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from turnctl import points
 from turnctl.clock import monotonic
 from turnctl.errors import CancelledError
+from turnctl.spelling import described
 from turnctl.tokens.entries import new_stop
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def judge(turn: TurnCore, error: BaseException | None) -> Verdict:
     if isinstance(error, SystemExit):
         return Verdict("completed" if error.code in (0, None) else "failed", absorb=False)
     if token.stopping and not isinstance(error, CancelledError):
-        turn.notes.append(f"raised while stopping: {type(error).__name__}: {error}")
+        turn.notes.append(f"raised while stopping: {described(error)}")
     return Verdict("failed", absorb=False)
 
 

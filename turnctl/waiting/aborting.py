@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from turnctl import points
 from turnctl.errors import TurnOver
+from turnctl.spelling import described
 from turnctl.tokens.current import bound, session_name
 from turnctl.tokens.event import park
 from turnctl.tokens.frames import calls_the_body
@@ -67,7 +68,7 @@ class Abort:
     def _note_failure(self, worker: Worker) -> None:
         error = worker.error
         if error is not None:
-            self._turn.notes.append(f"abort of call {self._name} failed: {type(error).__name__}: {error}")
+            self._turn.notes.append(f"abort of call {self._name} failed: {described(error)}")
 
     def running(self) -> list[Worker]:
         """The threads on which it has not come back."""

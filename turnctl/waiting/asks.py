@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 from turnctl import clock, points
 from turnctl.clock import format_duration, parse_duration
 from turnctl.errors import BadArgument, CancelledError, TurnOver
+from turnctl.spelling import described
 from turnctl.tokens import registry
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.shielding import shielded_until
@@ -289,7 +290,7 @@ def _tell(withdraw: Callable[[Question], object], question: Question, activity: 
         unbound_context().run(withdraw, question)
     except (Exception, CancelledError) as error:  # noqa: BLE001 - the stop passes out; this is told in the report
         if activity is not None:
-            activity.note_late(f"withdrawing the question failed: {type(error).__name__}: {error}")
+            activity.note_late(f"withdrawing the question failed: {described(error)}")
 
 
 def _close(activity: Activity | None, question: Question, error: BaseException | None) -> None:
@@ -302,6 +303,6 @@ def _close(activity: Activity | None, question: Question, error: BaseException |
     elif question.state == "timed_out":
         activity.close("failed", "nobody answered in time")
     else:
-        activity.close("failed", f"{type(error).__name__}: {error}")
+        activity.close("failed", described(error))
     if error is not None and question.state == "answered":
         activity.note_late(f"answered {question._fate[0][1]!r}, which came with the stop and was not given to the turn")

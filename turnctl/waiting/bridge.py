@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Self
 
 from turnctl import points
 from turnctl.errors import BadArgument, TurnOver
+from turnctl.spelling import described
 from turnctl.tokens.event import TurnEvent
 from turnctl.waiting.wakeup import Wakeup
 
@@ -91,7 +92,7 @@ class Bridging:
         try:
             self._fire()
         except BaseException as error:  # noqa: BLE001 - the thread serves others too; the report has it
-            self._turn.notes.append(f"bridge failed: {self!r}: {type(error).__name__}: {error}")
+            self._turn.notes.append(f"bridge failed: {self!r}: {described(error)}")
         finally:
             self._finish()
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnctl import clock, points
 from turnctl.errors import CancelledError
+from turnctl.spelling import described
 from turnctl.tokens.activities import Activity
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.frames import calls_the_body
@@ -341,7 +342,7 @@ class Feed:
         return f"{received} received" if received == given else f"{received} received, {given} given"
 
     def _note(self, what: str, error: BaseException) -> None:
-        text = f"{what} of stream {self.name} failed: {type(error).__name__}: {error}"
+        text = f"{what} of stream {self.name} failed: {described(error)}"
         if self.turn is not None:
             self.turn.notes.append(text)
         else:
@@ -358,9 +359,9 @@ class Feed:
             text = "never asked for an item"
         elif error is not None and self.was_left:
             # most likely because of our own close
-            text = f"left before its end; {self._counts()}; the source then raised {type(error).__name__}: {error}"
+            text = f"left before its end; {self._counts()}; the source then raised {described(error)}"
         elif error is not None:
-            state, text = "failed", f"{type(error).__name__}: {error}; {self._counts()}"
+            state, text = "failed", f"{described(error)}; {self._counts()}"
         elif not self.is_exhausted or self.activity.given < len(self.received):
             text = f"left before its end; {self._counts()}"
         self.activity.close(state, text)

@@ -16,6 +16,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from turnctl.errors import CancelledError
+from turnctl.spelling import described
 from turnctl.tokens.current import current_token
 from turnctl.tokens.event import release_all
 from turnctl.tokens.frames import calls_the_body
@@ -115,7 +116,7 @@ class Job:
             self._close("completed", None, "returned")
             future.set_result(value)
         else:
-            text = f"{type(error).__name__}: {error}"
+            text = described(error)
             self._close("cancelled" if is_own_stop(turn, error) else "failed", text, f"raised {text}")
             future.set_exception(error)
             del error  # it holds this frame

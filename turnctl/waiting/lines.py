@@ -35,6 +35,7 @@ from weakref import WeakKeyDictionary
 
 from turnctl import clock, points
 from turnctl.errors import CancelledError, TurnOver
+from turnctl.spelling import described
 from turnctl.tokens import registry
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.shielding import shielded_until
@@ -76,7 +77,7 @@ def read_line(token: CancelToken | None, prompt: str = "", timeout_s: float | No
             if isinstance(error, CancelledError):
                 activity.close("cancelled", "withdrawn: nobody has declined it")
             else:
-                activity.close("failed", f"{type(error).__name__}: {error}")
+                activity.close("failed", described(error))
         raise
     if activity is not None:
         activity.close("completed", "answered")

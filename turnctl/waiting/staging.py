@@ -30,6 +30,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from turnctl import clock, points
 from turnctl.errors import BadArgument, CancelledError, TurnOver
+from turnctl.spelling import described
 from turnctl.tokens.event import TurnEvent
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def staged(
         landing.close("cancelled", f"{place.path} is as it was")
         raise
     except BaseException as error:
-        landing.close("failed", f"{type(error).__name__}: {error}")
+        landing.close("failed", described(error))
         raise
 
 
@@ -254,7 +255,7 @@ class _Landing:
             points.reach("staging.moving")
             self._place.land()
         except OSError as error:
-            self.close("failed", f"{type(error).__name__}: {error}")
+            self.close("failed", described(error))
             raise
         except BaseException as error:  # a Ctrl-C that struck in here, before the rename or after it
             self.close("unknown", f"{type(error).__name__} while {self.name} was being put in its place")

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnctl import clock, points
 from turnctl.errors import CancelledError
+from turnctl.spelling import described
 from turnctl.tokens import registry
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.frames import calls_the_body
@@ -89,7 +90,7 @@ class Worker:
             if self._begun[0] == "never":  # W5
                 self._ended = True
                 if self.activity is not None:
-                    text = f"its thread could not be started: {type(error).__name__}: {error}"
+                    text = f"its thread could not be started: {described(error)}"
                     self.activity.close("failed", text)
             raise
         self.thread = thread
@@ -119,10 +120,12 @@ class Worker:
                 if self.on_end is not None:
                     self.on_end()
             finally:
-                self._account()
-                self._ended = True
-                points.reach("worker.ended")
-                release_all(self.waiters)  # W3
+                try:
+                    self._account()
+                finally:
+                    self._ended = True
+                    points.reach("worker.ended")
+                    release_all(self.waiters)  # W3
 
     def _account(self) -> None:
         activity = self.activity
@@ -136,7 +139,7 @@ class Worker:
             closed = activity.close("cancelled", str(error))
             text = "was cancelled"
         else:
-            text = f"raised {type(error).__name__}: {error}"
+            text = f"raised {described(error)}"
             closed = activity.close("failed", text)
         if not closed:
             activity.note_late(text)  # W4

@@ -12,7 +12,7 @@ from typing import Any
 from turnctl.agent.calling import arguments_of, call_of
 from turnctl.agent.closing import close_calls
 from turnctl.agent.closing.shapes import Item, blocks_of, items_of, plain, without_none
-from turnctl.agent.encodable import DEEPEST, sendable, well_formed
+from turnctl.agent.encodable import DEEPEST, name_for_the_wire, sendable, well_formed
 from turnctl.agent.history import feed_of, merged
 from turnctl.agent.wires.reading import spec_of, status_of
 from turnctl.errors import BadHistory
@@ -45,7 +45,8 @@ def _block(part: Part) -> Item | None:
             return {"type": "image", "source": {"type": "url", "url": part.url}}
         return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
     if isinstance(part, Call):
-        return {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments_of(part)}
+        name = name_for_the_wire(part.name, 128)
+        return {"type": "tool_use", "id": part.id, "name": name, "input": arguments_of(part)}
     if isinstance(part, Result):
         return _result(part)
     return dict(part.value) if part.wire == WIRE else None

@@ -14,7 +14,7 @@ from typing import Any
 from turnctl.agent.calling import arguments_of, call_of
 from turnctl.agent.closing import close_calls
 from turnctl.agent.closing.shapes import Item, blocks_of, items_of
-from turnctl.agent.encodable import DEEPEST, sendable
+from turnctl.agent.encodable import DEEPEST, name_for_the_wire, sendable
 from turnctl.agent.history import feed_of, merged
 from turnctl.agent.wires.reading import spec_of, status_of
 from turnctl.errors import BadHistory
@@ -73,7 +73,11 @@ def _assistant(message: Message) -> Item:
 
 def _call(call: Call) -> Item:
     arguments = json.dumps(arguments_of(call), ensure_ascii=False)
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": name_for_the_wire(call.name), "arguments": arguments},
+    }
 
 
 def _result(result: Result) -> Item:

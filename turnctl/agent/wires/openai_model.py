@@ -79,6 +79,13 @@ def usage_of(given: Any) -> Usage | None:
     return Usage(number(told, "prompt_tokens"), number(told, "completion_tokens"), number(details, "cached_tokens"))
 
 
+def text_of(content: Any) -> str:
+    """The text of a message: some servers give it as a list of blocks, as it may be sent."""
+    if isinstance(content, (list, tuple)):
+        return "".join(str(get(block, "text", "")) for block in content)
+    return "" if content is None else str(content)
+
+
 def stop_of(word: str | None, has_calls: bool, refused: bool) -> ReplyStop:
     if refused:
         return "refusal"
@@ -95,6 +102,8 @@ def reply_of_completion(given: Any) -> Reply:
         raise TurnctlError(f"the model's answer has no choice: {given!r}; look at the client and its server")
     choice = choices[0]
     message = get(choice, "message")
+    if message is None:
+        raise TurnctlError(f"the model's answer has no message: {given!r}; look at the client and its server")
     refusal = get(message, "refusal", "")
     calls = []
     for one in get(message, "tool_calls", ()):
@@ -106,7 +115,7 @@ def reply_of_completion(given: Any) -> Reply:
     if older is not None and not calls:
         calls.append(call_of(f"call_{get(older, 'name')}", get(older, "name", ""), get(older, "arguments")))
     word = get(choice, "finish_reason")
-    found = Message.assistant(well_formed(get(message, "content", "") or refusal), calls)
+    found = Message.assistant(well_formed(text_of(get(message, "content")) or refusal), calls)
     stop = stop_of(word or "stop", bool(calls), bool(refusal))
     return reply_of(Reply(found, stop, usage_of(given), get(given, "model"), get(given, "id"), word))
 
@@ -138,7 +147,7 @@ class _Chunks:
             yield ThinkingDelta(str(thought))
         refusal = get(delta, "refusal", "")
         self._refused = self._refused or bool(refusal)
-        if text := get(delta, "content", "") or refusal:
+        if text := text_of(get(delta, "content")) or refusal:
             self._texts.append(text)
             yield TextDelta(text)
         for n, one in enumerate(get(delta, "tool_calls", ())):

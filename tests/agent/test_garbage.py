@@ -1,0 +1,149 @@
+"""What a model or a tool should not give: it is told, it is kept, and it never makes a conversation unusable."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from loops import Played, is_strict
+
+import turnctl
+from turnctl.agent import AgentLoop, Call, Message, OpenAIChat, Reply, Tool, to_anthropic, to_openai
+from turnctl.errors import BadArgument
+
+CYCLE: dict[str, Any] = {}
+CYCLE["x"] = CYCLE
+DEEP: dict[str, Any] = {}
+for _ in range(5000):
+    DEEP = {"x": DEEP}
+
+
+class Mute:
+    """A value, or an error, that raises when it is asked what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no word")
+
+    __repr__ = __str__
+
+
+class MuteError(Exception):
+    __str__ = __repr__ = Mute.__str__
+
+
+def add(a: int) -> int:
+    """Add one."""
+    return a + 1
+
+
+@pytest.mark.parametrize("name", ["", None, 5, "functions.add now!", "x" * 300, "a\ud800"])
+def test_call_by_a_name_of_no_tool_can_be_sent(name: Any) -> None:
+    """Whatever name the model calls by, the next request is one that a provider takes."""
+    loop = AgentLoop(Played([Call("a", name)], "done"), [add])
+    result = loop.run("go")
+
+    assert "completed" == result.stop_reason
+    is_strict(loop.history.feed)
+    (call,) = to_openai(loop.history.feed)[1]["tool_calls"]
+    assert call["function"]["name"].replace("_", "").replace("-", "").isascii()
+    assert 0 < len(call["function"]["name"]) <= 64
+    assert 0 < len(to_anthropic(loop.history.feed)[1][1]["content"][0]["name"]) <= 128
+
+
+@pytest.mark.parametrize(
+    "arguments", [CYCLE, DEEP, {"a": 10**5000}, {"a": Mute()}, {"a": float("nan")}, {"a": b"x"}], ids=lambda _: ""
+)
+def test_arguments_that_json_has_not_can_be_kept(arguments: Any) -> None:
+    """They are told to the model as no JSON object, the tool is not called, and the checkpoint is plain JSON."""
+    loop = AgentLoop(Played([Call("a", "add", arguments)], "done"), [add])
+    result = loop.run("go")
+
+    assert "completed" == result.stop_reason
+    assert result.checkpoint is not None
+    assert "turnctl.checkpoint/1" == json.loads(json.dumps(result.checkpoint.as_dict()))["schema"]
+    assert "add was not called: its arguments are not a JSON object" in loop.history.feed[2].results[0].text
+    is_strict(loop.history.feed)
+
+
+@pytest.mark.parametrize("reply", [Reply(None), Reply(Message.user("hi")), [Call("a", "add"), 3]])  # type: ignore[arg-type]
+def test_reply_that_is_none_is_told(reply: Any) -> None:
+    """A reply without a message of the assistant fails the run in words that say what a model gives."""
+    result = AgentLoop(Played(reply), [add]).run("go")
+
+    assert "failed" == result.stop_reason
+    assert str(result.record.error).startswith("TypeError: a model gives a Reply")
+
+
+@pytest.mark.parametrize("prompt", ["", " \n", ["", " "], Message.assistant("hi"), ["hi", Message.assistant("x")]])
+def test_prompt_that_says_nothing_is_refused(prompt: Any) -> None:
+    """A run begins with a message of the user that says something: a provider would refuse the request."""
+    model = Played("done")
+    with pytest.raises(BadArgument, match="a run begins with a message"):
+        AgentLoop(model).run(prompt)
+
+    assert [] == model.requests
+
+
+async def _coroutine() -> str:
+    return "never"
+
+
+@pytest.mark.parametrize(
+    ("give", "told"),
+    [
+        (lambda: _coroutine(), "it gave a coroutine, which nobody awaits"),
+        (lambda: (one for one in "ab"), "it gave a generator, whose items nobody asks for"),
+        (lambda: map(str, "ab"), "it gave a map, whose items nobody asks for"),
+    ],
+)
+def test_what_only_would_come_to_a_value_is_none(give: Callable[[], Any], told: str) -> None:
+    """A tool that gives a coroutine or an iterator has done nothing yet, and the model is not told that it has."""
+    result = Tool(give, name="t", schema={"type": "object"}).invoke(Call("a", "t")).result
+
+    assert "failed" == result.status
+    assert told in result.text
+
+
+def test_error_that_cannot_say_what_it_is_hangs_nothing() -> None:
+    """A call that raises it is over, and raises it; its activity names the class."""
+
+    def fails() -> None:
+        raise MuteError
+
+    with turnctl.turn() as turn, pytest.raises(MuteError):
+        turn.call(fails)
+
+    assert ["raised MuteError"] == [one.detail for one in turn.report.activities]
+
+
+def test_content_in_blocks_is_read() -> None:
+    """Some servers give the text of a reply as a list of blocks."""
+    answer = {
+        "choices": [{"finish_reason": "stop", "message": {"content": [{"type": "text", "text": "a"}, {"type": "x"}]}}]
+    }
+    model = OpenAIChat(lambda **_: answer, "m")
+
+    assert "a" == model.complete([Message.user("hi")]).message.text
+
+
+@pytest.mark.parametrize("choice", [None, {"finish_reason": "stop"}])
+def test_answer_without_a_message_is_told(choice: Any) -> None:
+    """It is an error of the server, and not an empty reply."""
+    with pytest.raises(turnctl.TurnctlError, match="has no message"):
+        OpenAIChat(lambda **_: {"choices": [choice]}, "m").complete([Message.user("hi")])
+
+
+def test_tool_may_run_an_event_loop_of_its_own() -> None:
+    """A tool of a host that is written with asyncio runs it within itself."""
+
+    def ask() -> str:
+        """Ask."""
+        return asyncio.run(_coroutine())
+
+    loop = AgentLoop(Played([Call("a", "ask")], "done"), [ask])
+    loop.run("go")
+
+    assert "never" == loop.history.feed[2].results[0].text

@@ -1,0 +1,80 @@
+"""A plain Ctrl-C that strikes the one who called ``run``, while the run is being closed."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from typing import Any
+
+import pytest
+from loops import Gate, Played, calls, feed_is_strict
+
+from turnctl.agent import AgentLoop, RunCheckpoint, RunRecord
+
+
+def _press() -> None:
+    """Ctrl-C, as Python's own handler has it."""
+    found = threading.main_thread().ident
+    assert found is not None
+    signal.pthread_kill(found, signal.SIGINT)
+
+
+class _Ends:
+    def __init__(self, then: Any = None) -> None:
+        self.heard: list[str] = []
+        self._then = then
+
+    def on_run_end(self, record: RunRecord) -> None:
+        self.heard.append(record.stop_reason)
+        if self._then is not None:
+            self._then()
+
+
+@pytest.mark.parametrize("presses", [1, 3])
+def test_end_of_a_run_is_not_cut(presses: int) -> None:
+    """Each hook hears of the end once, the record and the last checkpoint are kept, and then the Ctrl-C is raised."""
+
+    def press() -> None:
+        for _ in range(presses):
+            _press()
+
+    first, second = _Ends(press), _Ends()
+    kept: list[RunCheckpoint] = []
+    loop = AgentLoop(Played(calls("look"), "done", "again"), [_look], hooks=[first, second], checkpoint=kept.append)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run("go")
+
+    assert [["completed"], ["completed"]] == [first.heard, second.heard]
+    assert "completed" == loop.runs[-1].stop_reason
+    assert "completed" == kept[-1].stop_reason
+    feed_is_strict(loop)
+    first._then = None
+    assert "again" == loop.run("more").unwrap()
+
+
+def test_ctrl_c_ends_the_wait_for_a_last_hook() -> None:
+    """One that hangs is left behind, noted, and the next is called all the same."""
+    with Gate() as gate:
+        second = _Ends()
+        loop = AgentLoop(Played("done"), hooks=[_Ends(gate.pass_through), second])
+        presser = threading.Thread(target=lambda: (gate.reached.wait(10), _press()))
+        presser.start()
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            loop.run("go")
+        took = time.monotonic() - began
+        presser.join()
+
+        assert 2.5 > took
+        assert ["completed"] == second.heard
+        (note,) = loop.runs[-1].notes
+        assert "on_run_end of _Ends was left behind" in note
+
+
+def _look() -> str:
+    """Look."""
+    return "seen"
+
+
+_look.__name__ = _look.__qualname__ = "look"

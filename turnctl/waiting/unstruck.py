@@ -1,0 +1,58 @@
+"""Something that has to be done whole, also where a Ctrl-C strikes the one who has it done.
+
+Python raises ``KeyboardInterrupt`` between any two lines of the main thread, and nowhere else. So what must not be cut
+there is done by a thread beside it, and the main thread only waits.
+
+Invariants
+  U1  What is to be done is begun once and runs to its end, however often the caller is struck.
+  U2  The first exception that struck is given back, never lost; each one is told to ``hurry``.
+
+May block: as long as what is done. Not promised: anything in the few instructions before the first line in here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any, Generic, TypeVar
+
+from turnctl.waiting.worker import Worker
+
+__all__ = ["Unstruck", "unstruck"]
+
+T = TypeVar("T")
+
+
+class Unstruck(Generic[T]):
+    """What it came to, and what struck meanwhile."""
+
+    def __init__(self, value: T, by: BaseException | None) -> None:
+        self.value = value
+        self.by = by
+
+
+def unstruck(fn: Callable[[], T], *, name: str, hurry: Callable[[], object]) -> Unstruck[T]:
+    """Call ``fn`` to its end, on a thread beside the main one if this is that. Raises what ``fn`` raises."""
+    if threading.current_thread() is not threading.main_thread():
+        return Unstruck(fn(), None)
+    context = copy_context()
+    by: BaseException | None = None
+    worker: Worker | None = None
+    while worker is None or not worker.has_ended:
+        try:
+            if worker is None or not worker.is_begun:
+                worker = Worker(None, fn, (), {}, name=name, context=context)
+                worker.start()
+            worker.wait()
+        except RuntimeError:  # the system has no thread left
+            return Unstruck(fn(), by)
+        except BaseException as struck:  # noqa: BLE001 - U2
+            by = by or struck
+            hurry()
+            if worker is not None and not worker.is_begun:
+                worker = None
+    if worker.error is not None:
+        raise worker.error
+    value: Any = worker.result
+    return Unstruck(value, by)
