@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextvars import copy_context
 from typing import Any, Generic, TypeVar
 
+from turnctl.waiting.aborting import unbound_context
 from turnctl.waiting.worker import Worker
 
 __all__ = ["Unstruck", "unstruck"]
@@ -36,7 +36,7 @@ def unstruck(fn: Callable[[], T], *, name: str, hurry: Callable[[], object]) -> 
     """Call ``fn`` to its end, on a thread beside the main one if this is that. Raises what ``fn`` raises."""
     if threading.current_thread() is not threading.main_thread():
         return Unstruck(fn(), None)
-    context = copy_context()
+    context = unbound_context()  # a turn around it that was stopped stops none of this
     by: BaseException | None = None
     worker: Worker | None = None
     while worker is None or not worker.has_ended:
