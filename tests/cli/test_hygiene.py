@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from launch import ask, call
+from forked import ran
+from launch import ask
 
 from turnctl.processes.shielding import shield_refusal
 
@@ -27,7 +28,7 @@ def test_command_is_limited() -> None:
         "--unset-env",
         "*_TOKEN",
     ]
-    status, out, _ = call("run", *options, "--", "sh", "-c", script, env={"GH_TOKEN": "secret", "A": "old"})
+    status, out, _ = ran("run", *options, "--", "sh", "-c", script, env={"GH_TOKEN": "secret", "A": "old"})
 
     assert ["50", "0077", "b=c", "0"] == out.split("\n")[:4]
     assert 1 == status  # grep's, that found none
@@ -43,8 +44,8 @@ def test_environment_gives_the_same() -> None:
         "BC": "2",
         "C": "3",
     }
-    _, out, _ = call("run", "sh", "-c", 'ulimit -n; umask; echo "$A$BC$C"', env=env)
-    _, stronger, _ = call("run", "--umask", "022", "sh", "-c", "umask", env=env)
+    _, out, _ = ran("run", "sh", "-c", 'ulimit -n; umask; echo "$A$BC$C"', env=env)
+    _, stronger, _ = ran("run", "--umask", "022", "sh", "-c", "umask", env=env)
 
     assert "50\n0027\n3\n" == out
     assert "0022\n" == stronger
@@ -54,7 +55,7 @@ def test_death_by_a_limit_is_told(tmp_path: Path) -> None:
     """stderr and the summary say which limit it was."""
     summary = tmp_path / "s.json"
     args = ["--limit", "cpu=1s", "--no-core-dumps", "--summary", str(summary)]
-    status, _, err = call("run", *args, "--", "sh", "-c", "while :; do :; done")
+    status, _, err = ran("run", *args, "--", "sh", "-c", "while :; do :; done")
 
     told = "XCPU is what the kernel sends at the limit that it had: cpu=1s"
     assert (152, f"turnctl: the command was ended by SIGXCPU (status 152): {told}\n") == (status, err)
@@ -90,7 +91,7 @@ def test_refused_option_is_no_fault(tmp_path: Path) -> None:
     """What needs a warden is refused with 125 where there is none, in the summary too; nothing is run."""
     summary = tmp_path / "s.json"
     args = ["--limit", "cpu=1s", "--summary", str(summary), "--", "echo", "ran"]
-    status, out, err = call("run", *args, env={"TURNCTL_CONTAINMENT": "group"})
+    status, out, err = ran("run", *args, env={"TURNCTL_CONTAINMENT": "group"})
 
     assert (125, "") == (status, out)
     assert "turnctl: error: could not run echo with limits: only a warden can do that: " in err
@@ -101,6 +102,6 @@ def test_refused_option_is_no_fault(tmp_path: Path) -> None:
 @pytest.mark.skipif(shield_refusal() != "", reason=f"no shield here: {shield_refusal()}")
 def test_shielded_command_cannot_kill_turnctl() -> None:
     """KILL to what supervises it is refused to the command, which goes on."""
-    status, out, _ = call("run", "--shield", "sh", "-c", f"kill -9 $PPID || kill -0 {os.getpid()} || echo still here")
+    status, out, _ = ran("run", "--shield", "sh", "-c", f"kill -9 $PPID || kill -0 {os.getpid()} || echo still here")
 
     assert (0, "still here\n") == (status, out)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from commands import alive, nap
-from launch import call, clean_environment, finish, start, turnctl_argv
+from forked import ran
+from launch import clean_environment, finish, start, turnctl_argv
 from standins import until
 
 THROUGH = ("run", "--idle-timeout", "60s", "--")
@@ -23,13 +24,13 @@ def test_output_goes_through_as_it_is() -> None:
     """Both streams come through apart and whole, with the command's own status, and nothing is said."""
     script = "printf 'a\\000b'; printf err >&2; exit 3"
 
-    assert (3, "a\0b", "err") == call(*THROUGH, "sh", "-c", script)
+    assert (3, "a\0b", "err") == ran(*THROUGH, "sh", "-c", script)
 
 
 def test_large_output_is_complete() -> None:
     """Megabytes come through in order, to a reader that takes its time."""
     code = "import sys\nfor n in range(400000): sys.stdout.write(f'{n}\\n')"
-    ended = call(*THROUGH, sys.executable, "-c", code)
+    ended = ran(*THROUGH, sys.executable, "-c", code)
 
     assert (0, "") == (ended.status, ended.err)
     assert "".join(f"{n}\n" for n in range(400000)) == ended.out
@@ -39,7 +40,7 @@ def test_limit_keeps_both_ends_and_says_so(tmp_path: Path) -> None:
     """The first half comes, the rest is counted, the last half follows at the end; stderr and the summary say it."""
     summary = tmp_path / "run.json"
     script = "printf 0123456789abcdef; printf xy >&2"
-    status, out, err = call("run", "-q", "--max-output", "6", "--summary", str(summary), "--", "sh", "-c", script)
+    status, out, err = ran("run", "-q", "--max-output", "6", "--summary", str(summary), "--", "sh", "-c", script)
     process = json.loads(summary.read_text())["processes"][0]
 
     assert (0, "012def") == (status, out)
@@ -63,7 +64,7 @@ def test_silence_ends_it_as_a_deadline_does(tmp_path: Path) -> None:
     """A command that writes nothing for the time is ended with its tree; the status is 124 and the report says idle."""
     tag, summary = nap(), tmp_path / "run.json"
     script = f"echo begun; {tag} & {tag}"
-    status, out, err = call("run", "--idle-timeout", "500ms", "--summary", str(summary), "--", "sh", "-c", script)
+    status, out, err = ran("run", "--idle-timeout", "500ms", "--summary", str(summary), "--", "sh", "-c", script)
     found = json.loads(summary.read_text())
 
     assert (124, "begun\n", []) == (status, out, alive(tag))
@@ -74,7 +75,7 @@ def test_silence_ends_it_as_a_deadline_does(tmp_path: Path) -> None:
 def test_whoever_writes_lives() -> None:
     """Output on either stream counts, so that the command may run for longer than the time."""
     script = "for n in 1 2 3 4 5 6; do echo $n >&2; sleep 0.25; done"
-    status, _, err = call("run", "--idle-timeout", "1200ms", "--", "sh", "-c", script)
+    status, _, err = ran("run", "--idle-timeout", "1200ms", "--", "sh", "-c", script)
 
     assert (0, "1\n2\n3\n4\n5\n6\n") == (status, err)
 
@@ -127,7 +128,7 @@ def test_slow_reader_is_not_silence() -> None:
     pipe = process.stdout.fileno()
     assert until(lambda: waiting_in(pipe) == fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ))
     # from then on one that is really silent for so long is ended, and this one not
-    silent = call("run", "--idle-timeout", "500ms", "--", "sleep", "60").status
+    silent = ran("run", "--idle-timeout", "500ms", "--", "sleep", "60").status
     still = process.poll()
     status, out, err = finish(process)
 
@@ -166,7 +167,7 @@ def test_closed_stream_stays_closed() -> None:
 )
 def test_wrong_values_run_nothing(tmp_path: Path, options: list[str], message: str) -> None:
     """What is no limit is refused with what would be right."""
-    status, out, err = call("run", *options, "--", "touch", str(tmp_path / "ran"))
+    status, out, err = ran("run", *options, "--", "touch", str(tmp_path / "ran"))
 
     assert (2, "", False) == (status, out, (tmp_path / "ran").exists())
     assert message in err
@@ -176,5 +177,5 @@ def test_none_undoes_the_environment() -> None:
     """The options have twins in the environment, which ``none`` sets aside."""
     env = {"TURNCTL_RUN_MAX_OUTPUT": "2", "TURNCTL_RUN_IDLE_TIMEOUT": "10m"}
 
-    assert "ad" == call("run", "--", "printf", "abcd", env=env).out
-    assert ("abcd", "") == call("run", "--max-output", "none", "--", "printf", "abcd", env=env)[1:]
+    assert "ad" == ran("run", "--", "printf", "abcd", env=env).out
+    assert ("abcd", "") == ran("run", "--max-output", "none", "--", "printf", "abcd", env=env)[1:]

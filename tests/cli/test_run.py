@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from commands import Gate, alive, nap
+from forked import ran
 from launch import ask, call, clean_environment, finish, start, turnctl_argv
 from standins import until
 
@@ -37,7 +38,7 @@ def test_timeout_ends_the_whole_tree() -> None:
     """A shell with a child in the background is gone soon after its timeout, and the status is 124."""
     tag = nap()
     began = time.monotonic()
-    status, out, err = call("run", "--timeout", "1s", "--", "bash", "-c", f"{tag} & {tag}")
+    status, out, err = ran("run", "--timeout", "1s", "--", "bash", "-c", f"{tag} & {tag}")
     took = time.monotonic() - began
 
     assert 124 == status
@@ -69,7 +70,7 @@ def test_stop_says_whom_it_waits_for() -> None:
 def test_leftovers_end_with_the_command() -> None:
     """A command that ends and leaves a process behind keeps its status; the process is named and ended."""
     tag = nap()
-    status, _, err = call("run", "--", "sh", "-c", f"{tag} & exit 3")
+    status, _, err = ran("run", "--", "sh", "-c", f"{tag} & exit 3")
 
     assert 3 == status
     assert [] == alive(tag)
@@ -89,7 +90,7 @@ def test_leftovers_can_be_waited_for() -> None:
 def test_waiting_for_leftovers_ends_with_the_timeout() -> None:
     """The timeout and a stop end what is waited for, and decide the status."""
     tag = nap()
-    status, _, err = call("run", "--leftovers", "wait", "--timeout", "700ms", "--", "sh", "-c", f"{tag} & exit 3")
+    status, _, err = ran("run", "--leftovers", "wait", "--timeout", "700ms", "--", "sh", "-c", f"{tag} & exit 3")
 
     assert 124 == status
     assert [] == alive(tag)
@@ -102,25 +103,25 @@ def test_waiting_for_leftovers_ends_with_the_timeout() -> None:
 )
 def test_status_is_the_commands_own(script: str, status: int) -> None:
     """A command that ends by itself gives its status, or 128 and the signal that ended it."""
-    assert status == call("run", "--", "sh", "-c", script).status
+    assert status == ran("run", "--", "sh", "-c", script).status
 
 
 def test_nothing_is_said_without_need() -> None:
     """When the command ends by itself with nothing left, only it has written."""
-    assert (5, "out\n", "err\n") == call("run", "--", "sh", "-c", "echo out; echo err >&2; exit 5")
+    assert (5, "out\n", "err\n") == ran("run", "--", "sh", "-c", "echo out; echo err >&2; exit 5")
 
 
 def test_death_by_signal_is_named() -> None:
     """A status over 128 is told apart from a signal: stderr names the signal that ended the command."""
-    assert "turnctl: the command was ended by SIGSEGV (status 139)\n" == call("run", "sh", "-c", "kill -SEGV $$").err
-    assert "" == call("run", "sh", "-c", "exit 139").err
-    assert "" == call("run", "sh", "-c", "kill -PIPE $$").err
+    assert "turnctl: the command was ended by SIGSEGV (status 139)\n" == ran("run", "sh", "-c", "kill -SEGV $$").err
+    assert "" == ran("run", "sh", "-c", "exit 139").err
+    assert "" == ran("run", "sh", "-c", "kill -PIPE $$").err
 
 
 def test_quiet_says_nothing_of_a_stop() -> None:
     """With -q a stop is not talked about; errors are."""
-    assert (124, "", "") == call("run", "-q", "--timeout", "200ms", "sleep", "60")
-    assert "command not found" in call("run", "-q", "no-such-command").err
+    assert (124, "", "") == ran("run", "-q", "--timeout", "200ms", "sleep", "60")
+    assert "command not found" in ran("run", "-q", "no-such-command").err
 
 
 # -- what the command gets ------------------------------------------------------------------------------------
@@ -158,8 +159,8 @@ def test_words_after_the_command_are_its_own() -> None:
     words = ["--timeout", "-q", "--", "", "a b", "-h"]
     show = "import sys; print(sys.argv[1:])"
 
-    assert f"{words}\n" == call("run", sys.executable, "-c", show, *words).out
-    assert f"{words}\n" == call("run", "-q", "--", sys.executable, "-c", show, *words).out
+    assert f"{words}\n" == ran("run", sys.executable, "-c", show, *words).out
+    assert f"{words}\n" == ran("run", "-q", "--", sys.executable, "-c", show, *words).out
 
 
 def test_folder_of_the_command(tmp_path: Path) -> None:
@@ -167,7 +168,7 @@ def test_folder_of_the_command(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "tool").write_text("#!/bin/sh\npwd\n")
     (tmp_path / "there" / "tool").chmod(0o755)
-    ended = call("run", "-C", "there", "--summary", "s.json", "./tool", cwd=tmp_path)
+    ended = ran("run", "-C", "there", "--summary", "s.json", "./tool", cwd=tmp_path)
 
     assert (0, f"{tmp_path / 'there'}\n") == (ended.status, ended.out)
     assert (tmp_path / "s.json").exists()
@@ -191,9 +192,9 @@ def test_options_have_twins_in_the_environment() -> None:
     """An option can be given as TURNCTL_RUN_...; the option itself is stronger."""
     env = {"TURNCTL_RUN_TIMEOUT": "200ms", "TURNCTL_RUN_GRACE": "0s"}
 
-    assert 124 == call("run", "sleep", "60", env=env).status
-    assert 0 == call("run", "--timeout", "none", "sleep", "0.3", env=env).status
-    bad = call("run", "true", env={"TURNCTL_RUN_TIMEOUT": "3"})
+    assert 124 == ran("run", "sleep", "60", env=env).status
+    assert 0 == ran("run", "--timeout", "none", "sleep", "0.3", env=env).status
+    bad = ran("run", "true", env={"TURNCTL_RUN_TIMEOUT": "3"})
     assert 2 == bad.status
     assert "TURNCTL_RUN_TIMEOUT" in bad.err
 
@@ -277,7 +278,7 @@ def test_command_that_cannot_start(tmp_path: Path, argv: list[str], status: int,
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(mode)
     (tmp_path / "folder").mkdir()
-    ended = call("run", *argv, cwd=tmp_path)
+    ended = ran("run", *argv, cwd=tmp_path)
 
     assert (status, "") == (ended.status, ended.out)
     assert f"turnctl: error: {message}\n" in ended.err
@@ -289,7 +290,7 @@ def test_command_that_cannot_start(tmp_path: Path, argv: list[str], status: int,
 
 def summary_of(tmp_path: Path, *args: str) -> dict[str, object]:
     path = tmp_path / "summary.json"
-    call("run", "--summary", str(path), *args)
+    ran("run", "--summary", str(path), *args)
     assert 0o600 == path.stat().st_mode & 0o777
     assert [path] == list(tmp_path.iterdir())
     found: dict[str, object] = json.loads(path.read_text())
@@ -320,7 +321,7 @@ def test_summary_replaces_what_a_link_leads_to(tmp_path: Path) -> None:
     """An old summary is replaced; a link to it stays a link."""
     (tmp_path / "real").write_text("old")
     (tmp_path / "link").symlink_to("real")
-    call("run", "--summary", str(tmp_path / "link"), "true")
+    ran("run", "--summary", str(tmp_path / "link"), "true")
 
     assert (tmp_path / "link").is_symlink()
     assert 0 == json.loads((tmp_path / "real").read_text())["exit_status"]
@@ -342,7 +343,7 @@ def test_summary_of_an_earlier_run_is_taken_away(tmp_path: Path) -> None:
     """While the command runs there is no summary that could be taken for its own."""
     path = tmp_path / "s.json"
     path.write_text("{}")
-    status, out, _ = call("run", "--summary", str(path), "--", "sh", "-c", f"ls {tmp_path}; exit 3")
+    status, out, _ = ran("run", "--summary", str(path), "--", "sh", "-c", f"ls {tmp_path}; exit 3")
 
     assert (3, "") == (status, out)
     assert 3 == json.loads(path.read_text())["exit_status"]
@@ -352,7 +353,7 @@ def test_summary_of_an_earlier_run_outlives_a_misuse(tmp_path: Path) -> None:
     """Where the command line is not understood, nothing is lost."""
     path = tmp_path / "s.json"
     path.write_text("{}")
-    call("run", "--summary", str(path), "--grace", "1", "true")
+    ran("run", "--summary", str(path), "--grace", "1", "true")
 
     assert "{}" == path.read_text()
 
@@ -457,8 +458,8 @@ def test_removed_folder_is_named(tmp_path: Path) -> None:
 
 def test_no_grace_is_told_as_what_it_is() -> None:
     """With no grace nobody is asked, and nothing says so."""
-    err = call("run", "--timeout", "300ms", "--grace", "0s", "--", "sh", "-c", f"{nap()} & wait").err
-    left = call("run", "--grace", "0s", "--", "sh", "-c", f"{nap()} & true").err
+    err = ran("run", "--timeout", "300ms", "--grace", "0s", "--", "sh", "-c", f"{nap()} & wait").err
+    left = ran("run", "--grace", "0s", "--", "sh", "-c", f"{nap()} & true").err
 
     # they may be gone before anybody could be named
     assert [] == [line for line in err.splitlines() if "waiting for" in line and not line.endswith("), KILL now")]
@@ -484,7 +485,7 @@ def test_real_time_signal_can_ask(tmp_path: Path, name: str) -> None:
 
 def test_death_by_real_time_signal_is_named() -> None:
     """A command that dies of a real-time signal is told of by its name."""
-    ended = call("run", "sh", "-c", "kill -35 $$")
+    ended = ran("run", "sh", "-c", "kill -35 $$")
 
     assert (163, "turnctl: the command was ended by SIGRTMIN+1 (status 163)\n") == (ended.status, ended.err)
 
@@ -524,7 +525,7 @@ def test_summary_that_fails_late_is_told(tmp_path: Path) -> None:
     """A folder that goes away meanwhile loses the summary, not the status; stderr says so."""
     folder = tmp_path / "gone"
     folder.mkdir()
-    status, _, err = call("run", "--summary", str(folder / "s"), "--", "sh", "-c", f"rmdir {folder}; exit 6")
+    status, _, err = ran("run", "--summary", str(folder / "s"), "--", "sh", "-c", f"rmdir {folder}; exit 6")
 
     assert 6 == status
     assert "turnctl: error: the summary could not be written" in err
@@ -569,7 +570,7 @@ def test_names_cannot_move_the_cursor(tmp_path: Path) -> None:
     """A process whose name holds control characters is shown without them."""
     tool = tmp_path / "a\x1b[2Jb"
     tool.symlink_to("/bin/sleep")
-    err = call("run", "--timeout", "300ms", "--grace", "0s", "--", str(tool), "60").err
+    err = ran("run", "--timeout", "300ms", "--grace", "0s", "--", str(tool), "60").err
 
     assert "\x1b" not in err
     assert "stopped by its deadline" in err
@@ -624,7 +625,7 @@ def test_closed_stdout_is_told(words: list[str]) -> None:
 @pytest.mark.parametrize("words", [["--", ""], ["--summary", "", "--", "true"]])
 def test_empty_words_are_told_as_what_they_are(words: list[str]) -> None:
     """A variable that was not set is the usual cause, and the message says so; nothing is run."""
-    status, out, err = call("run", *words)
+    status, out, err = ran("run", *words)
 
     assert (2, "") == (status, out)
     assert "is a variable in it not set?" in err

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from commands import Gate, alive, nap
+from forked import ran
 from launch import Ended, call, clean_environment, finish, start, turnctl_argv
 from standins import until
 
@@ -28,7 +29,8 @@ def state(tmp_path: Path) -> Path:
 
 
 def recorded(state: Path, *args: str, **options: Any) -> Ended:
-    return call("run", "--state-dir", str(state), "--record", "yes", *args, **options)
+    run = call if "before" in options else ran
+    return run("run", "--state-dir", str(state), "--record", "yes", *args, **options)
 
 
 def argv(state: Path, *args: str) -> list[str]:

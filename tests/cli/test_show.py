@@ -9,7 +9,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from launch import Ended, ask, call, start
+from forked import ran
+from launch import Ended, ask, start
 from schemas import fits
 from shelf import IDS
 
@@ -93,9 +94,9 @@ def test_document_fits_its_schema(shelf: Path, capfd: Capture) -> None:
 def test_run_is_shown_with_its_process_and_output(tmp_path: Path) -> None:
     """A command that was run is shown with its process, how that ended, and how much of its output is kept."""
     env = {"TURNCTL_STATE_DIR": str(tmp_path / "state"), "TURNCTL_RUN_RECORD": "yes"}
-    call("run", "--", "sh", "-c", "echo hello; exit 3", env=env)
-    ended = call("show", "@", env=env)
-    found = fits(json.loads(call("show", "@", "--json", env=env).out))
+    ran("run", "--", "sh", "-c", "echo hello; exit 3", env=env)
+    ended = ran("show", "@", env=env)
+    found = fits(json.loads(ran("show", "@", "--json", env=env).out))
     (process,) = found["activities"]
 
     assert "  output     stdout 6 bytes" in ended.out
@@ -112,11 +113,11 @@ def test_output_of_a_killed_run_is_shown(tmp_path: Path) -> None:
     with start("run", "--", "sh", "-c", "echo hello; exec sleep 60", env=env) as process:
         assert process.stdout is not None
         assert "hello\n" == process.stdout.readline()
-        running = call("show", "@", env=env).out
+        running = ran("show", "@", env=env).out
         process.kill()
         process.communicate(timeout=15)
-    killed = call("show", "@", env=env).out
-    found = fits(json.loads(call("show", "@", "--json", env=env).out))
+    killed = ran("show", "@", env=env).out
+    found = fits(json.loads(ran("show", "@", "--json", env=env).out))
 
     assert ["  output     stdout 6 bytes" in one for one in (running, killed)] == [True, True]
     assert {"stdout": {"bytes": 6}} == found["output"]["kept"]

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 from commands import alive, state_of
-from launch import BOUND, ROOT, Ended, ask, call, readied, turnctl_argv
+from forked import ran
+from launch import BOUND, ROOT, Ended, ask, readied, turnctl_argv
 from schemas import fits
 from shapes import shape
 from shelf import IDS, gone, opened
@@ -61,7 +62,7 @@ def agent(
 
 def stop(folder: Path, *args: str) -> Ended:
     """The command as another process."""
-    return call("stop", "--state-dir", str(folder), *args)
+    return ran("stop", "--state-dir", str(folder), *args)
 
 
 def whole(text: str) -> str:
@@ -190,7 +191,7 @@ def test_run_whose_turnctl_is_gone_settles(tmp_path: Path) -> None:
     tag = some_tag()
     with run(tmp_path, shape("deaf", tag)) as process:
         (pid,) = [one for one in alive(tag) if one != process.pid]
-        assert until(lambda: f" {pid} " in call("show", "--processes", "--state-dir", str(tmp_path), "@").out)
+        assert until(lambda: f" {pid} " in ran("show", "--processes", "--state-dir", str(tmp_path), "@").out)
         helpers = [parent_of(pid), parent_of(parent_of(pid))]
         for one in helpers:
             os.kill(one, signal.SIGSTOP)

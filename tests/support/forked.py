@@ -15,16 +15,17 @@ import sys
 import time
 import traceback
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from launch import Ended
+from launch import Ended, clean_environment
 
 from turnctl.cli.main import main
 
-__all__ = ["Forked", "forked", "holding", "waited"]
+__all__ = ["Forked", "forked", "holding", "ran", "waited"]
 
 BOUND_S = 20.0
 
@@ -99,6 +100,13 @@ def waited(*args: str, **options: Any) -> Ended:
     return forked(*args, **options).ended()
 
 
+def ran(*args: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Ended:
+    """What ``launch.call`` gives, without the start of a Python: for what it runs, not for how it starts itself."""
+    clean = clean_environment(**(env or {}))
+    gone = dict.fromkeys(os.environ.keys() - clean.keys())
+    return waited(*args, before=lambda: cwd is None or os.chdir(cwd), env={**gone, **clean})
+
+
 @contextmanager
 def holding(path: Path, *statements: str) -> Iterator[int]:
     """Another process has the database open, and has run ``statements``; its number."""
@@ -147,6 +155,7 @@ def _be(
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         os.setsid()
+        weakref.finalize._registry.clear()  # type: ignore[attr-defined]  # what is to be taken away is the parent's
         for name, value in env.items():
             if value is None:
                 os.environ.pop(name, None)

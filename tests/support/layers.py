@@ -33,15 +33,17 @@ def imports_of(tree: Path) -> Iterator[Import]:
         file = path.relative_to(tree).as_posix()
         room = FACE if file == "__init__.py" else file.split("/")[0].removesuffix(".py")
         source = ast.parse(path.read_text(encoding="utf-8"), file)
-        guarded = set(_types_only(source))
-        for node in ast.walk(source):
+        # all imports, and the calls that may be one; to look at every name would take most of the time
+        nodes = [node for node in ast.walk(source) if isinstance(node, (ast.Import, ast.ImportFrom, ast.If, ast.Call))]
+        guarded = set(_types_only(nodes))
+        for node in nodes:
             for target in _targets(node, package, tree):
                 yield Import(file, getattr(node, "lineno", 0), room, target, node in guarded)
 
 
-def _types_only(source: ast.Module) -> Iterator[ast.AST]:
-    for node in ast.walk(source):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+def _types_only(nodes: list[ast.AST]) -> Iterator[ast.AST]:
+    for node in nodes:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in map(_name, ast.walk(node.test)):
             for statement in node.body:
                 yield from ast.walk(statement)
 
@@ -63,10 +65,15 @@ def _targets(node: ast.AST, package: str, tree: Path) -> Iterator[str]:
     elif (
         isinstance(node, ast.Call)
         and node.args
-        and ast.unparse(node.func).endswith(("import_module", "__import__"))
+        and _name(node.func).endswith(("import_module", "__import__"))
         and (name := _leading_text(node.args[0]))
     ):
         yield name
+
+
+def _name(node: ast.AST) -> str:
+    """A name, or the last one of several with dots between; else nothing."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def _leading_text(node: ast.expr) -> str:

@@ -13,7 +13,7 @@ from turnctl.cli.help import Steady
 from turnctl.cli.problems import Problem
 from turnctl.cli.stdout import put, put_bytes, put_document
 from turnctl.cli.talk import say
-from turnctl.ledger.whereabouts import home
+from turnctl.homes import home
 from turnctl.spelling import in_words
 
 __all__ = ["completion"]

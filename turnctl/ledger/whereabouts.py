@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from turnctl.errors import BadArgument, StoreUnsafe
+from turnctl.homes import home
 from turnctl.ledger.ownfiles import NAME
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from turnctl.ledger.store import Store
 
-__all__ = ["STATE_DIR", "default_file", "default_path", "expanded", "home", "open_durable", "state_dir"]
+__all__ = ["STATE_DIR", "default_file", "default_path", "open_durable", "state_dir"]
 
 #: the variable that names another state directory; what a turn runs has it as well
 STATE_DIR = "TURNCTL_STATE_DIR"
@@ -41,30 +42,6 @@ def _whole(path: str) -> str:
     except OSError:
         text = f"the state directory {path!r} is relative, and the current folder has been removed; give its whole path"
         raise StoreUnsafe(text) from None
-
-
-def home() -> str | None:
-    """This user's home directory: HOME where it is absolute, else what the system has; None for who has none.
-
-    A HOME that is empty, or relative, would be another folder wherever one stands.
-    """
-    named = os.environ.get("HOME", "")
-    if os.path.isabs(named):
-        return named
-    import pwd
-
-    try:
-        found = pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:
-        return None
-    return found if os.path.isabs(found) else None
-
-
-def expanded(path: str) -> str:
-    """``path`` with the home directory in the place of a ~ before it, or of ~NAME that of another user."""
-    if path != "~" and not path.startswith("~/"):
-        return os.path.expanduser(path)
-    return (home() or "~") + path[1:]
 
 
 def _home() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from turnctl.ledger.whereabouts import expanded
+from turnctl.homes import expanded
 
 __all__ = ["MARK", "SHELLS", "Foreign", "after", "place_of", "put_there"]
 

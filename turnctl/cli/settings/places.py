@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from turnctl.cli.settings.problem import SettingsProblem
-from turnctl.ledger.whereabouts import home
+from turnctl.homes import home
 from turnctl.spelling import in_words
 
 __all__ = ["LEAVE_OUT", "PROJECT", "PYPROJECT", "Found", "Kind", "look", "user_file"]

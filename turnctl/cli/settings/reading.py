@@ -13,7 +13,7 @@ from turnctl.cli.common import Files, files_of, key_of, shared_of, variables_of
 from turnctl.cli.settings.places import user_file
 from turnctl.cli.settings.problem import SettingsProblem
 from turnctl.cli.settings.tables import Setting, Table
-from turnctl.ledger.whereabouts import expanded
+from turnctl.homes import expanded
 
 __all__ = ["check_root", "of_command"]
 

@@ -12,7 +12,7 @@ from turnctl.cli.common import SHARED, path_of
 from turnctl.cli.settings.places import Found, look
 from turnctl.cli.settings.problem import SettingsProblem
 from turnctl.cli.talk import explain, warn
-from turnctl.ledger.whereabouts import expanded
+from turnctl.homes import expanded
 
 if TYPE_CHECKING:
     from turnctl.cli.settings.tables import Setting
