@@ -37,6 +37,7 @@ from typing import Any, Literal, Self
 from turnctl import points
 from turnctl.errors import BadArgument
 from turnctl.signals.ear import Ear, Placed
+from turnctl.signals.holding import with_signals_held
 from turnctl.tokens import registry
 from turnctl.tokens.current import bound
 from turnctl.tokens.frames import may_raise_into
@@ -138,9 +139,12 @@ class SignalStops:
         """
         if self not in _stack:
             return
+        ours = {n: before for n, before in self._before.items() if signal.getsignal(n) == self._handle}
+        with_signals_held(ours, self._take_out)
+        _tell_changed()
+
+    def _take_out(self) -> None:
         for number, before in self._before.items():
-            if signal.getsignal(number) == self._handle:
-                signal.signal(number, before)
             for other in _stack:
                 if other._before.get(number) == self._handle:
                     other._before[number] = before  # H3
@@ -151,14 +155,17 @@ class SignalStops:
                 registry.on_begin.remove(_look_again)
                 ear.close()
             _counters.clear()
-        _tell_changed()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         if threading.current_thread() is threading.main_thread():
-            self.restore()
+            try:
+                self.restore()
+            except BaseException:
+                self.restore()  # struck in its first line: nothing was done yet, or all
+                raise
 
     # -- a press ----------------------------------------------------------------------------------------------
 
