@@ -92,6 +92,28 @@ class _Breaking:
         pass
 
 
+class _Asking(Writing):
+    """A model that hangs before its stream is there, once."""
+
+    def stream(self, messages: list[Message], _tools: list[Any]) -> Any:
+        if callable(self.replies[0]):
+            self.requests.append(messages)
+            return self.replies.pop(0)()
+        return super().stream(messages, _tools)
+
+
+class _Shown:
+    """A value that hangs where it is shown."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def __str__(self) -> str:
+        return self._gate.pass_through()
+
+    __repr__ = __str__
+
+
 _FALLBACK = type("Fallback", (Played,), {"stream": lambda *_: (_ for _ in ()).throw(NotImplementedError())})
 
 
@@ -143,12 +165,31 @@ PHASES: dict[str, tuple[Callable[[Gate], dict[str, Any]], str, dict[str, str]]] 
     "telling a desk": (lambda g: _model(calls("asked")) | {"ask": Desk(g.pass_through)}, "u", {}),
     "breaker of the host": (lambda g: _model("x") | {"breaker": _Breaking(g)}, "u", {}),
     "checkpoint": (lambda g: _model(calls("quiet")) | {"checkpoint": g.pass_through}, "u", {}),
+    "rule of a retry": (lambda g: _model(OSError("no"), "x") | {"retry": Retry(when=g.pass_through)}, "u", {}),
+    "compaction, as it is read": (
+        lambda g: _model("x") | {"compactor": lambda _: (g.pass_through() for _ in [1])},
+        "u",
+        {},
+    ),
+    "recall, as it is read": (
+        lambda g: (
+            _model("x") | {"memory": type("Memory", (), {"recall": lambda *_: (g.pass_through() for _ in [1])})()}
+        ),
+        "u",
+        {},
+    ),
+    "asking for a stream": (lambda g: {"model": _Asking(g.pass_through)}, "u", {}),
+    "value of a tool": (
+        lambda g: _model(calls("shown", "quiet")),
+        "uat",
+        {"c1": "cancelled_unknown", "c2": "not_started"},
+    ),
     "parked question": (lambda g: _model(calls("asked")) | {"ask": g.pass_through}, "u", {}),
 }
 
 #: how often the model had been asked when the stop came
-REQUESTS = dict.fromkeys(("probe", "run start hook", "before step hook", "recall", "compaction", "hand-off"), 0)
-REQUESTS |= {"breaker of the host": 0}
+REQUESTS = dict.fromkeys(("probe", "run start hook", "before step hook", "breaker of the host"), 0)
+REQUESTS |= dict.fromkeys(("recall", "recall, as it is read", "compaction", "compaction, as it is read", "hand-off"), 0)
 REQUESTS |= {"model of the second step": 2, "stream of the second step": 2}
 
 
@@ -160,6 +201,7 @@ def _made(phase: str, gate: Gate, **more: Any) -> AgentLoop:
         Tool(_quiet, name="quiet"),
         Tool(_failing, name="failing"),
         Tool(_quiet, name="asked", approval=True),
+        Tool(lambda: _Shown(gate), name="shown"),
         Tool(_quiet, name="checked", approval=lambda _: bool(gate.pass_through())),
         Tool(gate.pass_through, name="gate", schema={"type": "object"}),
     ]

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -331,6 +332,61 @@ def test_a_cancelled_task_is_not_resumed() -> None:
         assert ("cancelled", "stopped by the test", []) == (result.stop_reason, result.record.reason, model.requests)
         assert stopped.run_id == result.record.resumes
         assert first.history.feed == loop.history.feed
+
+
+def _shut_down(ledger: turnctl.Ledger, loop: AgentLoop, gate: Gate) -> None:
+    """Have a run end so that its task is for the next worker."""
+    stop_inside(loop, gate, stop=lambda: loop.cancel_signal.cancel("bye", cause="shutdown"))
+    gate.open()
+    task = ledger.task("agent", loop.runs[0].run_id)
+    assert task is not None
+    assert until(lambda: ledger.report(task).task.execution == "idle")
+
+
+def _keyed(key: Any) -> Tool:
+    def fails(**_: Any) -> str:
+        raise AssertionError("carried out again")
+
+    return Tool(fails, name="a", schema=ANY, effect=Acts("a.sent", key=key))
+
+
+def test_a_stop_while_a_key_is_looked_up() -> None:
+    """What the host says of an effect that was pending is raced as well: the history is whole, the call unknown."""
+    kept: list[RunCheckpoint] = []
+    with turnctl.open_ledger("memory:") as ledger, Gate() as gate, Gate() as asked:
+        hooks = type("Host", (), {"before_tool": gate.pass_through})()
+        script, tools = Played(calls("a", to="ann")), Counted("a", effect=True).tools
+        _shut_down(ledger, AgentLoop(script, tools, ledger=ledger, checkpoint=kept.append, hooks=hooks), gate)
+        other = AgentLoop(Played("fine"), [_keyed(asked.pass_through)], ledger=ledger)
+        stopper = threading.Thread(target=lambda: asked.reached.wait(10) and other.cancel("enough"))
+        stopper.start()
+        before = time.monotonic()
+        result = other.resume(moved(kept[0]))
+        took = time.monotonic() - before
+        stopper.join()
+
+        assert ("cancelled", "enough", 0) == (result.stop_reason, result.record.reason, len(other.model.requests))
+        assert took < 2
+        assert {"c1": "unknown"} == statuses(other)
+        assert ["user", "assistant", "tool"] == [one.role for one in other.history.feed]
+        feed_is_strict(other)
+        assert "fine" == other.run("again").text
+
+
+def test_a_key_that_fails_is_noted() -> None:
+    """Why an effect could not be looked up is in the record of the resumed run."""
+    kept: list[RunCheckpoint] = []
+
+    def fails(_: Any) -> str:
+        raise LookupError("no such mailbox")
+
+    with turnctl.open_ledger("memory:") as ledger, Gate() as gate:
+        script, tools = Played(calls("a", to="ann"), gate.pass_through), Counted("a", effect=True).tools
+        _shut_down(ledger, AgentLoop(script, tools, ledger=ledger, checkpoint=kept.append), gate)
+        result = AgentLoop(Played("fine"), [_keyed(fails)], ledger=ledger).resume(moved(kept[0]))
+
+    assert "fine" == result.text
+    assert any("could not be looked up" in one for one in result.record.notes)
 
 
 # -- other processes --------------------------------------------------------------------------------------------------

@@ -297,6 +297,18 @@ def test_hooks_and_memory_see_each_call() -> None:
         is_strict(request)
 
 
+@pytest.mark.parametrize("given", [3, [3], (one for one in [{"role": "robot"}])], ids=["number", "list", "read"])
+def test_a_memory_that_recalls_nonsense_is_noted(given: Any) -> None:
+    """What it adds is no message: the request is sent without it, and the record says so."""
+    memory = type("Memory", (), {"recall": lambda self, messages: given})()
+    loop = AgentLoop(Played("done"), memory=memory)
+    result = loop.run("please")
+
+    assert "done" == result.unwrap()
+    assert ["please"] == [one.text for one in loop.model.requests[0]]
+    assert any("recall" in one for one in result.record.notes)
+
+
 @pytest.mark.parametrize("first", [Result("c1", "no", "denied"), RuntimeError("no rules")])
 def test_a_later_hook_cannot_allow_what_one_refused(first: Any) -> None:
     """Of several hooks the first that refuses, or fails, decides."""

@@ -35,7 +35,7 @@ def compact(run: Run) -> bool:
         return False
     before = run.loop.history.feed
     try:
-        made = run.raced(getattr(compactor, "compact", compactor), before)
+        made = run.read(run.raced(getattr(compactor, "compact", compactor), before))
         after = before if made is None else tuple(messages_of(made))
         if after == before:
             return False

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from turnctl import clock, points
 from turnctl.agent.compacting import compact
 from turnctl.agent.messages import messages_of, reply_of
-from turnctl.agent.retrying import Breaker
+from turnctl.agent.retrying import Breaker, Retry
 from turnctl.agent.windows import is_window
 from turnctl.errors import CancelledError, CircuitOpen, TurnctlError
 from turnctl.records.messages import Message
 from turnctl.records.replies import CallDelta, Reply, TextDelta, ThinkingDelta
+from turnctl.spelling import described
 from turnctl.waiting.aborting import Abort
 from turnctl.waiting.stream import stream
 
@@ -78,7 +79,7 @@ def exchange(run: Run) -> Reply:
             if loop.breaker is not None:
                 _beside(run, loop.breaker.failed, error)
             run.hook("on_failure", error)
-            delay = loop.retry.delay_after(attempt, error)
+            delay = _delay(run, attempt, error)
             if delay is None:
                 raise
             run.change(lambda state: {"retries": state.retries + 1})
@@ -97,13 +98,25 @@ def _beside(run: Run, fn: Callable[..., Any], *args: Any) -> Any:
     return fn(*args) if run.loop.breaker is None or type(run.loop.breaker) is Breaker else run.raced(fn, *args)
 
 
+def _delay(run: Run, attempt: int, error: Exception) -> float | None:
+    """What the retry says; a rule of the host's own may block."""
+    retry = run.loop.retry
+    if type(retry) is Retry and not retry._asks_host:
+        return retry.delay_after(attempt, error)
+    delay: float | None = run.raced(retry.delay_after, attempt, error)
+    return delay
+
+
 def _request(run: Run) -> list[Message]:
     messages = list(run.loop.history.feed)
-    found = run.remember("recall", tuple(messages))
-    if found:
-        # before the prompt: nothing may come between a call and its result
-        at = max((n for n, one in enumerate(messages) if one.role == "user"), default=0)
-        messages[at:at] = messages_of(found)
+    try:
+        found = messages_of(run.remember("recall", tuple(messages)))
+    except Exception as error:  # noqa: BLE001 - the host's own addition does not end the run
+        run.note(f"recall gave what is no message: {described(error)}")
+        return messages
+    # before the prompt: nothing may come between a call and its result
+    at = max((n for n, one in enumerate(messages) if one.role == "user"), default=0)
+    messages[at:at] = found
     return messages
 
 

@@ -145,10 +145,22 @@ def _task_of(loop: AgentLoop, found: RunCheckpoint, task: LedgerTask | None) -> 
 
 def restore(run: Run, found: RunCheckpoint, overdue: str | None) -> None:
     """Put the run where ``found`` was taken, with each pending call closed (C2). The run's turn has begun."""
+    refuse_another_history(run.loop.history, found)  # of a run of another thread, between that look and this turn
+    # first without asking anybody, so that a stop while a function of the host is asked finds a history that is whole
+    _put(run, found, [_unasked(one) for one in found.pending])
+    kept = {name: getattr(found, name) for name in ("step", "gates", "usage", "retries", "partial")}
+    run.change(lambda state: {**kept, "notes": (*found.notes, *_notes(found), *state.notes)})
+    if found.pending:
+        _put(run, found, [_closed(run, found, one) for one in found.pending])
+    run.is_done = found.is_done
+    if overdue is not None:
+        run.turn.cancel(overdue, cause="deadline")
+
+
+def _put(run: Run, found: RunCheckpoint, told: list[Result]) -> None:
+    """Have the history, and the steps, as they were, with these results of the calls that were pending."""
     history = run.loop.history
-    refuse_another_history(history, found)  # of a run of another thread, between that look and this turn
     history._restore(found)
-    told = [_closed(run, found, one) for one in found.pending]
     # one that was not started has no result: so a first reply of which nothing was begun is not fed
     history.salvage(
         mark=run.mark("closing"),
@@ -162,11 +174,7 @@ def restore(run: Run, found: RunCheckpoint, overdue: str | None) -> None:
         calls = tuple(CallRecord(one.call_id, was.call.name, one.status, was.started_at) for was, one in pairs)
         number, began, ended = found.step, found.step_at, found.taken_at
         steps = (*steps, StepRecord(number, began, ended, "failed", found.attempts, Usage(), calls))
-    kept = {name: getattr(found, name) for name in ("step", "gates", "usage", "retries", "partial")}
-    run.change(lambda _: {**kept, "steps": steps, "notes": (*found.notes, *_notes(found))})
-    run.is_done = found.is_done
-    if overdue is not None:
-        run.turn.cancel(overdue, cause="deadline")
+    run.change(lambda _: {"steps": steps})
 
 
 def _notes(found: RunCheckpoint) -> list[str]:
@@ -174,6 +182,10 @@ def _notes(found: RunCheckpoint) -> list[str]:
         return []
     what = "whether that run still runs elsewhere, or was resumed before, is not known"
     return [f"it goes on from run {found.run_id}, which had no ledger: {what}"]
+
+
+def _unasked(one: PendingCall) -> Result:
+    return one.result or Result(one.call.id, (), "unknown", one.call.name)
 
 
 def _closed(run: Run, found: RunCheckpoint, one: PendingCall) -> Result:
@@ -187,7 +199,7 @@ def _closed(run: Run, found: RunCheckpoint, one: PendingCall) -> Result:
     if tool.effect is None or found.inc is None or run.task is None:
         return Result(wanted.id, (), "unknown", wanted.name)
     try:
-        intent = tool.intent_of(wanted)
+        intent = run.raced(tool.intent_of, wanted)
     except BadCall:
         return Result(wanted.id, (), "not_started", wanted.name)
     except Exception as error:  # noqa: BLE001 - what the host's key function raised: it cannot be looked up

@@ -46,6 +46,11 @@ class Retry:
         self.longest_s = parse_duration(longest, what="longest", zero=True) or 0.0
         self._when = when or _may_pass
 
+    @property
+    def _asks_host(self) -> bool:
+        """Whether a function of the host says what is tried again, which may block."""
+        return self._when is not _may_pass
+
     def delay_after(self, attempt: int, error: Exception) -> float | None:
         """Seconds to wait after that many attempts; None for giving it up."""
         if attempt >= self.attempts or not self._when(error):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import threading
 from _thread import LockType
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from turnctl import clock, points
@@ -286,6 +286,12 @@ class Run:
     def _patience(self) -> float | None:
         return self.loop.patience_s
 
+    def read(self, given: Any) -> Any:
+        """What a function of the host gave as messages; a generator does its work as it is read, so that is raced."""
+        if isinstance(given, (str, Message, Mapping, list, tuple)) or not isinstance(given, Iterable):
+            return given
+        return self.raced(list, given)
+
     def hook(self, name: str, *args: Any) -> Any:
         """What the hooks of that name say; the last that says something counts. An error is noted, and given."""
         said: Any = None
@@ -308,6 +314,7 @@ class Run:
             return before
         try:
             said = self.raced(fn, *args)
+            said = self.read(said) if name == "recall" else said
         except Exception as error:  # noqa: BLE001 - the host's own addition does not end the run
             self.turn.check()
             self.note(f"{name} of {type(of).__name__} failed: {type(error).__name__}: {error}")
