@@ -248,7 +248,8 @@ class History:
 
     def add(self, *messages: Any) -> None:
         """Keep ``messages`` at the end."""
-        added, known = messages_of(messages), self._fed
+        is_plain = all(type(one) is Message for one in messages)
+        added, known = messages if is_plain else messages_of(messages), self._fed
         before = self._transcript
         self._transcript = (*before, *added)
         if known[0] is before:

@@ -94,9 +94,10 @@ def reply_of(given: Any) -> Reply:
         held: Any = given.message
         if isinstance(held, Message) and held.role == "assistant":
             return _sound(given)
-    pieces = given if isinstance(given, (list, tuple)) else [given]
-    if pieces and all(isinstance(one, (str, Call)) for one in pieces):
-        given = Message.assistant(pieces)
+    if not isinstance(given, Message):
+        pieces = given if isinstance(given, (list, tuple)) else [given]
+        if pieces and all(isinstance(one, (str, Call)) for one in pieces):
+            given = Message.assistant(pieces)
     if not isinstance(given, Message) or given.role != "assistant":
         raise TypeError(
             "a model gives a Reply, a Message of the assistant, a text or calls, not "
@@ -108,6 +109,8 @@ def reply_of(given: Any) -> Reply:
 def _sound(reply: Reply) -> Reply:
     message = reply.message
     ids: list[Any] = [call.id for call in message.calls]
+    if not ids:
+        return reply
     if len({one for one in ids if isinstance(one, str) and one}) == len(ids) and all(map(_is_sound, message.calls)):
         return reply
     taken: set[str] = set()

@@ -99,7 +99,7 @@ def _parts(given: str | Part | Iterable[str | Part]) -> tuple[Part, ...]:
     found: Iterable[object] = (given,) if isinstance(given, (str, *_PARTS)) else given
     parts = tuple([Text(one) if isinstance(one, str) else one for one in found])
     for one in parts:
-        if not isinstance(one, _PARTS):
+        if type(one) not in _EXACT and not isinstance(one, _PARTS):
             names = ", ".join(kind.__name__ for kind in _PARTS)
             raise TypeError(f"a part of a message is text or one of {names}, not {one!r}")
     return cast("tuple[Part, ...]", parts)
@@ -137,6 +137,7 @@ class Result:
 
 
 _PARTS = (Text, Image, Opaque, Call, Result)
+_EXACT = frozenset(_PARTS)
 Part = Text | Image | Opaque | Call | Result
 
 

@@ -145,8 +145,7 @@ class RunState:
     def changed(self, **new: Any) -> RunState:
         """The same with these values; quicker than ``attrs.evolve``, since each step needs several."""
         made: RunState = object.__new__(RunState)
-        made.__dict__.update(self.__dict__)
-        made.__dict__.update(new)
+        made.__dict__.update(self.__dict__, **new)
         return made
 
     def status_of(self, place: int) -> ResultStatus:

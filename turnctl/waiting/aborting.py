@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from turnctl import points
 from turnctl.errors import TurnOver
@@ -26,7 +26,7 @@ from turnctl.waiting.worker import Worker
 if TYPE_CHECKING:
     from turnctl.tokens.turn import TurnCore
 
-__all__ = ["Abort", "unbound_context"]
+__all__ = ["NO_ABORT", "Abort", "unbound_context"]
 
 _BACK_S = 0.05  # what an abort has to come back when its function is, before it is accounted for by itself
 
@@ -98,3 +98,7 @@ class Abort:
     def alive(self) -> tuple[str, ...]:
         """The threads on which it still runs, but for one that the turn owns by itself."""
         return tuple(name for one in self.running() if one.activity is None for name in one.alive())
+
+
+#: for the many calls that have none
+NO_ABORT = Abort(cast("TurnCore", None), "", None)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import threading
 from _thread import LockType
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from turnctl import clock, points
@@ -31,7 +31,7 @@ from turnctl.tokens.callables import check_plain
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.frames import calls_the_body
 from turnctl.waiting import abandoned
-from turnctl.waiting.aborting import Abort
+from turnctl.waiting.aborting import NO_ABORT, Abort
 from turnctl.waiting.inject import Injection, Interrupted
 from turnctl.waiting.late import LateResult
 from turnctl.waiting.parking import grace_end, must_raise, pend, token_in
@@ -55,6 +55,7 @@ _FIRST_STEP_S, _LONGEST_STEP_S = 0.001, 0.002  # between two looks for a moment 
 _UNWIND_S = 0.1  # what a call around has, beyond the grace, to come back when a call inside has given up
 _COMMANDS = ("process", "scope")
 _KILLED_S = 1.0  # what a call has, beyond the grace, to come back from a command whose grace has ended with its own
+_EMPTY = Context()
 _inside: ContextVar[RacedCall | None] = ContextVar("turnctl_call", default=None)
 
 
@@ -123,7 +124,7 @@ class RacedCall(Worker):
         self.outer = _inside.get()
         #: how many calls on this thread are being ended now
         self.ending_inside = 0
-        self._abort = Abort(turn, self.name, abort)
+        self._abort = NO_ABORT if abort is None else Abort(turn, self.name, abort)
         self._patience = patience
         #: whether who runs it here came back from it, or was left in it (``waiting.driving``)
         self.fate: list[str] = []
@@ -180,6 +181,7 @@ class RacedCall(Worker):
         raise self._stop()
 
     def _give(self) -> Any:
+        self._context = _EMPTY  # which refers to this call: nobody needs the collector to find that out
         if self.activity is not None and not self._abort.running():
             self.activity.owned = None  # the inventory must not keep every result of a long turn
         error = self.error
