@@ -48,6 +48,7 @@ def close(run: Run, error: BaseException | None) -> Unstruck[RunResult]:
 
 
 def _close(run: Run, error: BaseException | None) -> RunResult:
+    run.shut()
     try:
         _salvage(run)
     except Exception as caught:  # noqa: BLE001 - N1

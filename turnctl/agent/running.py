@@ -98,6 +98,7 @@ class Run:
         error: Exception | None = None
         passing: BaseException | None = None
         self.turn = self._made_turn()
+        self.driver = Driver(self.turn, f"run-{self.run_id}")
         try:
             with self.turn:
                 self._has_begun = True
@@ -114,9 +115,7 @@ class Run:
                 raise
             passing = caught
         closed = close(self, error or passing)
-        if passing is None and self._has_begun:
-            passing = self.driver.struck
-        passing = passing or closed.by
+        passing = passing or self.driver.struck or closed.by
         if passing is not None:
             raise passing
         if outer is not None:
@@ -142,19 +141,20 @@ class Run:
             self.task.cancel(by="turnctl.agent", reason="its run could not begin")
 
     def _driven(self) -> None:
-        """Have the work done (R4); where its thread was left behind, the step that it was in is ended for it."""
-        self.driver = Driver(self.turn, f"run-{self.run_id}")
+        """Have the work done (R4)."""
         try:
             self.driver.drive(self._work)
         except SystemExit as error:  # whatever its code says: what was cut is not completed
             self.driver.struck = self.driver.struck or error
             self.turn.cancel(f"SystemExit({error.code!r}) was raised in it", cause="closed")
             self.turn.check()
-        finally:
-            with self._lock:
-                self._is_closing = True
-            if self.driver.is_left:
-                self._end_step("cancelled", Usage())
+
+    def shut(self) -> None:
+        """The work is over: no call begins any more, and a step whose thread was left behind is ended for it."""
+        with self._lock:
+            self._is_closing = True
+        if self.driver.is_left:
+            self._end_step("cancelled", Usage())
 
     def began(self, place: int, at: float) -> None:
         """A call is about to be carried out, on this very thread. Raises the stop where the run is being closed."""
