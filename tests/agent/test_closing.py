@@ -403,3 +403,28 @@ def test_turns_of_roles_where_they_are_required() -> None:
     assert ["messages[0] is of the assistant; the user begins", "messages[2] is of the user again"] == history_problems(
         history, alternate=True
     )
+
+
+@pytest.mark.parametrize(
+    ("item", "told"),
+    [
+        ({"role": "robot", "content": "x"}, "has the role 'robot'"),
+        ({"role": 0, "content": "x"}, "has a role that is no text"),
+        ({"type": {"a": 1}, "call_id": "b"}, "has a type that is no text"),
+        ({"role": "user", "content": [{"type": 1.5}]}, "has a type that is no text"),
+        ({"role": "user", "content": [{"type": "text", "text": b"x"}]}, "has a text that is none"),
+    ],
+)
+def test_item_of_no_shape_is_refused(item: Any, told: str) -> None:
+    """What has a role or a type that no provider has is told with its place, in the shape of the responses as well."""
+    call = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
+    with pytest.raises(BadHistory, match=rf"^messages\[1\].*{told}"):
+        close_calls([call, item])
+
+
+def test_block_unknown_here_is_no_word_for_anthropic() -> None:
+    """A history with a message of the system is not one of Anthropic's, whatever its blocks are, closed or not."""
+    history = [{"role": "system", "content": "s"}, {"role": "user", "content": [{"type": "hologram"}]}]
+
+    assert history == close_calls(history)
+    assert [] == history_problems(history)

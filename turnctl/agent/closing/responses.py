@@ -27,6 +27,7 @@ CALLS = {
     "shell_call": "shell_call_output",
     "apply_patch_call": "apply_patch_call_output",
 }
+_ROLES = ("user", "assistant", "system", "developer")
 _CAN_BE_MADE = ("function_call", "custom_tool_call")
 _OUTPUTS = {output: call for call, output in CALLS.items()}
 
@@ -97,6 +98,8 @@ def _replies(items: list[Item]) -> list[list[int]]:
     for n, item in enumerate(items):
         if _is_call(item) and item["type"] in _CAN_BE_MADE and is_blank(item.get("name")):
             raise BadHistory(f"messages[{n}] does not name the function that is called: {item!r}")
+        if item.get("type", "message") == "message" and item.get("role") not in _ROLES:
+            raise BadHistory(f"messages[{n}] has the role {item.get('role')!r}; use {', '.join(_ROLES)}")
         if item.get("type") == "item_reference":
             raise BadHistory(
                 f"messages[{n}] stands for an item that only the provider has, so its calls cannot be seen; put the "

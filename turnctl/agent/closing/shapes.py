@@ -88,7 +88,13 @@ def blocks_of(item: Mapping[str, Any], where: str) -> list[Item]:
         return []
     if isinstance(content, Mapping) or not isinstance(content, Iterable):
         raise BadHistory(f"{where} has content that is neither text nor a list of blocks: {_short(content)}")
-    return [plain(one, f"{where}.content[{n}]") for n, one in enumerate(content)]
+    found = [plain(one, f"{where}.content[{n}]") for n, one in enumerate(content)]
+    for n, block in enumerate(found):
+        if not isinstance(block.get("type"), (str, type(None))):
+            raise BadHistory(f"{where}.content[{n}] has a type that is no text: {_short(block)}")
+        if block.get("type") == "text" and not isinstance(block.get("text"), (str, type(None))):
+            raise BadHistory(f"{where}.content[{n}] has a text that is none: {_short(block)}")
+    return found
 
 
 def is_blank(text: Any) -> bool:
@@ -108,7 +114,8 @@ def shape_among(items: Iterable[Item], given: Shape | None = None) -> Shape | No
         for shape, why in _told_by(item, f"messages[{n}]"):
             is_hint = shape == "anthropic" and why not in _CALLING
             (hints if is_hint else found).setdefault(shape, f"messages[{n}] has {why}")
-    found = found or hints
+    if not found and hints:  # a block of no shape that is known here; only Anthropic's has no such message
+        found = {"openai": "a role"} if any(item.get("role") == "system" for item in items) else hints
     if len(found) > 1:
         told = "; ".join(f"{shape}: {why}" for shape, why in found.items())
         raise BadHistory(f"this history mixes the shapes of more than one provider ({told})")
@@ -117,6 +124,9 @@ def shape_among(items: Iterable[Item], given: Shape | None = None) -> Shape | No
 
 def _told_by(item: Item, where: str) -> Iterable[tuple[Shape, str]]:
     role, kind = item.get("role"), item.get("type")
+    for name, value in (("role", role), ("type", kind)):
+        if value is not None and not isinstance(value, str):
+            raise BadHistory(f"{where} has a {name} that is no text: {_short(value)}")
     if role is None and kind is None:
         raise BadHistory(f"{where} has neither a role nor a type: {_short(item)}")
     if role is None or kind in ("function_call", "function_call_output", "reasoning"):
