@@ -204,6 +204,40 @@ def test_a_stop_of_a_child_stays_below(ledger: turnctl.Ledger, who: str) -> None
     assert "completed" == nest.tasks()[0].state
 
 
+def test_a_sub_agent_elsewhere_is_reached(tmp_path: Path) -> None:
+    """One that was handed to another worker, by the id of its task, is stopped with its parent, and settles first."""
+    file, results = str(tmp_path / "l.db"), list[RunResult]()
+    with turnctl.open_ledger(file) as here, turnctl.open_ledger(file) as there, Gate() as gate:
+        inner = AgentLoop(Played(gate.pass_through), ledger=there)
+
+        def hand_over(**_: Any) -> str:
+            turn = turnctl.current_turn()
+            assert turn is not None
+            part = here.submit("agent", "part", parent=turn)
+            worker = threading.Thread(
+                target=lambda: results.append(inner.run("go", task=there.incarnation(part.inc)))  # in no turn
+            )
+            worker.start()
+            worker.join()
+            return "through"
+
+        outer = AgentLoop(Played(calls("next"), "end"), [Tool(hand_over, name="next", schema=ANY)], ledger=here)
+        result = stop_inside(outer, gate).result
+        task, part = here.task("agent", result.run_id), here.task("agent", "part")
+        assert task is not None
+        assert part is not None
+
+        assert until(lambda: results)
+        assert ("cancelled", "parent", "stopped by the test") == (
+            results[0].stop_reason,
+            results[0].cause,
+            results[0].record.reason,
+        )
+        assert task.inc == here.row_of(part).parent_inc
+        gate.open()
+        assert until(lambda: ["cancelled_settled"] * 2 == [task.state, part.state])
+
+
 # -- registering against the stop -------------------------------------------------------------------------------------
 
 
