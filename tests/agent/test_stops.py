@@ -212,7 +212,7 @@ def test_a_stop_beside_a_full_window_discards_nothing(at: str) -> None:
 def test_a_stopped_wave_takes_one_grace() -> None:
     """Calls side by side that act and cannot be stopped have the grace at the same time, not one after the other."""
     with Gate() as gate:
-        inside = threading.Barrier(3, action=gate.reached.set, timeout=10)
+        inside = threading.Barrier(8, action=gate.reached.set, timeout=10)
         late = Gate()
 
         def acts() -> str:
@@ -220,13 +220,13 @@ def test_a_stopped_wave_takes_one_grace() -> None:
             return late.pass_through()
 
         tool = _tool(acts, "acts", effect="mail.send")
-        reply = Message.assistant("", [Call(f"c{n}", "acts", {"to": n}) for n in range(3)])  # three effects
-        loop = AgentLoop(Played(reply), [tool], parallel=3, grace="350ms")
+        reply = Message.assistant("", [Call(f"c{n}", "acts", {"to": n}) for n in range(8)])  # eight effects
+        loop = AgentLoop(Played(reply), [tool], parallel=8, grace="250ms")
         stopped = stop_inside(loop, gate)
 
-        assert 0.3 < stopped.took_s < 0.9
+        assert 0.2 < stopped.took_s < 1.5  # of 2 s
         assert {"cancelled_unknown"} == set(statuses(loop).values())
-        assert 3 == stopped.result.report.effects_unresolved
+        assert 8 == stopped.result.report.effects_unresolved
         late.open()
     _goes_on(loop)
 
@@ -466,3 +466,21 @@ def test_what_the_model_is_told_of_three_calls() -> None:
     told = [one["content"] if isinstance(one["content"], str) else one["content"][0]["text"] for one in results]
     assert expected == [one.partition(":")[0] for one in told]
     assert Message.user("again") == request[-1]
+
+
+# -- a run in a turn --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at", ["turn.begin.registered", "signal.bound", "run.begun"])
+def test_a_stop_of_the_parent_as_a_run_begins(at: str) -> None:
+    """Between the look at the turn around it and its own work: cancelled, cause ``parent``, and nothing is sent."""
+    model = Played("never")
+    loop = AgentLoop(model)
+    with turnctl.turn() as outer:
+        with call_at(at, lambda: outer.cancel("outer")):
+            loop.run("please")
+        pytest.fail("the stop of the turn around it is raised")
+
+    assert ("cancelled", "parent", []) == (loop.runs[0].stop_reason, loop.runs[0].cause, model.requests)
+    assert ["please"] == [one.text for one in loop.history.feed]
+    _goes_on(loop)
