@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +23,7 @@ from turnctl.errors import (
     StoreTooNew,
     StoreUnsafe,
 )
-from turnctl.ledger import schema
+from turnctl.ledger import opening, schema
 from turnctl.ledger.opening import init, open_sqlite, take_as_it_is
 from turnctl.ledger.places import check_file_system, file_system_of
 from turnctl.ledger.verify import verify
@@ -61,6 +62,26 @@ def test_init_makes_an_empty_ledger_for_its_owner(quick: Path) -> None:
     assert {0o600} == {one.stat().st_mode & 0o777 for one in path.parent.iterdir()}
     assert {"ledger.db", "ledger.db.hwm", "ledger.db.making"} == names
     assert verify(path)
+
+
+def test_what_a_killed_maker_left_is_taken_away(quick: Path) -> None:
+    """By the next one, who knows that none lives; what only looks like it stays."""
+    place = quick / "a.db"
+    pid = os.fork()
+    if pid == 0:
+        opening.connect = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment,return-value]
+        init(place)
+    os.waitpid(pid, 0)
+    (left,) = quick.glob("a.db.new-*")
+    others = [quick / f"{left.name}{ending}" for ending in ("-wal", "-shm")]
+    kept = [quick / name for name in ("a.db.new-notes", "b.db.new-0badcafe", "a.db.new-0badcafe.txt")]
+    for one in (*others, *kept):
+        one.write_text("x")
+    made = init(place)
+
+    assert made
+    assert [] == [one for one in (left, *others) if one.exists()]
+    assert kept == [one for one in kept if one.exists()]
 
 
 def test_opening_makes_nothing(quick: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -120,6 +122,22 @@ def test_nothing_is_cleared_where_locks_may_not_hold(folder: Path, monkeypatch: 
 
     assert () == clear_dead(str(folder))
     assert found.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_folder_that_cannot_be_listed_is_written_to() -> None:
+    """Who may only write there makes his copy, and clears nothing."""
+    drop = Path(tempfile.mkdtemp(dir="/tmp"))  # that of the test can be entered by its owner alone
+    drop.chmod(0o733)
+    pid = os.fork()
+    if pid == 0:
+        os.seteuid(12_345)
+        with workshop.workshop(str(drop)):
+            os._exit(0 if clear_dead(str(drop)) == () else 1)
+    _, status = os.waitpid(pid, 0)
+    shutil.rmtree(drop)
+
+    assert 0 == status
 
 
 def test_two_that_clear_are_in_nobodys_way(folder: Path) -> None:

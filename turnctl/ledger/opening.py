@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import sqlite3
 import uuid
 from contextlib import closing, suppress
@@ -99,12 +100,22 @@ def _make_alone(path: str) -> bool:
         for stale in (f"{path}-wal", f"{path}-shm"):
             if os.path.lexists(stale):
                 raise _lost(path, f"is gone, and its {stale} is there")
+        _clear_unmade(path)
         _make(path)
         if os.path.basename(path) == NAME:
             describe(os.path.dirname(path))
         return True
     finally:
         os.close(lock)
+
+
+def _clear_unmade(path: str) -> None:
+    """Take away what makers have left that were killed; none lives, since its lock is ours."""
+    folder, name = os.path.split(path)
+    unmade = re.compile(re.escape(name) + r"\.new-[0-9a-f]{8}(-wal|-shm|-journal)?")
+    for one in os.listdir(folder):
+        if unmade.fullmatch(one) and os.lstat(os.path.join(folder, one)).st_uid == os.geteuid():
+            os.unlink(os.path.join(folder, one))
 
 
 def _make(path: str) -> None:

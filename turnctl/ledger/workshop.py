@@ -66,11 +66,14 @@ def abandon_all() -> None:
 
 
 def clear_dead(folder: str) -> tuple[str, ...]:
-    """Take away those below ``folder`` whose makers are dead (W1), and say which. Raises ``OSError`` where it cannot be
-    looked at."""
+    """Take away those below ``folder`` whose makers are dead (W1), and say which. Raises ``OSError`` where there is no
+    such folder."""
     if is_remote(folder):
         return ()  # a maker on another machine may have a lock that is not seen here
-    found = sorted(one for one in os.listdir(folder) if _NAME.fullmatch(one))
+    try:
+        found = sorted(one for one in os.listdir(folder) if _NAME.fullmatch(one))
+    except PermissionError:
+        return ()  # one may write there and not look
     return tuple(place for place in (os.path.join(folder, one) for one in found) if _is_cleared(place))
 
 
