@@ -107,6 +107,23 @@ def test_what_is_started_meanwhile_is_ended_too(tag: str) -> None:
     assert [(pid, "term"), "kill"] == [(done[0].leftover.pid, done[0].fate), done[1].fate]
 
 
+def test_who_is_born_during_a_look_is_ended_too(tag: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look that passes over it, since it comes up behind it, is followed by another one."""
+    looks = []
+
+    def passing_over() -> tuple[Leftover, ...]:
+        looks.append(tuple(one for one in remains.leftovers() if tag in one.argv))
+        return () if len(looks) == 1 else looks[-1]
+
+    with left(tag, _LEAVES_MORE) as pid:
+        given = found(tag)
+        monkeypatch.setattr(ending, "leftovers", passing_over)
+        done = end_leftovers(given, grace_s=5.0)
+
+        assert [] == alive(tag)
+    assert [(pid, "term"), "kill"] == [(done[0].leftover.pid, done[0].fate), done[1].fate]
+
+
 def test_only_what_was_named_is_ended(tag: str) -> None:
     """Of another command that was left nobody is touched, though it comes up while this one is ended."""
     with left(tag) as pid, left(tag, held_by=mark(NOBODY_ELSE)) as other:

@@ -8,6 +8,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from forked import holding
 from launch import Ended, ask
 from schemas import fits
 
@@ -140,6 +141,22 @@ def test_backup_replaces_nothing(shelf: Path, capfd: Capture, tmp_path: Path) ->
     assert "mine" == (tmp_path / "copy").read_text()
 
 
+def test_copy_that_is_verified_stays_alone(shelf: Path, capfd: Capture, tmp_path: Path) -> None:
+    """Reading it leaves no file beside it, and while it is in use takes none away."""
+    folder = tmp_path / "copies"
+    folder.mkdir(mode=0o700)
+    copy = folder / "copy"
+    ask(capfd, "ledger", "backup", str(copy))
+    alone = ask(capfd, "ledger", "verify", str(copy))
+    listed = os.listdir(folder)
+    with holding(copy):
+        used = ask(capfd, "ledger", "verify", str(copy))
+        beside = sorted(os.listdir(folder))
+
+    assert (0, 0, ["copy"]) == (alone.status, used.status, listed)
+    assert ["copy", "copy-shm", "copy-wal"] == beside
+
+
 def test_backup_of_what_is_not_sound_says_so(shelf: Path, capfd: Capture, tmp_path: Path) -> None:
     """The copy is as the ledger is, and is kept."""
     spoil(shelf / "ledger.sqlite3")
@@ -184,6 +201,9 @@ def test_prune_leaves_what_is_recent(shelf: Path, capfd: Capture) -> None:
         (["prune", "--older-than", "30"], "has no unit"),
         (["prune", "--older-than", "-1d"], "negative"),
         (["backup"], "FILE"),
+        (["backup", ""], "the name of the file is empty; is a variable in it not set?"),
+        (["backup", "-"], "it does not go to stdout; name a file"),
+        (["verify", ""], "the name of the file is empty; is a variable in it not set?"),
         (["fix"], "fix"),
         ([], "no command was given; it has: backup, prune, verify"),
     ],

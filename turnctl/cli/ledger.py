@@ -72,6 +72,8 @@ def ledger() -> None:
 @click.argument("path", required=False)
 @answering()
 def verify(path: str | None, as_json: bool, state_dir: str | None, quiet: int) -> Code:
+    if path == "":
+        raise click.UsageError("the name of the file is empty; is a variable in it not set?")
     from turnctl.ledger.verify import Verified
     from turnctl.ledger.verify import verify as read_all
 
@@ -133,6 +135,10 @@ def _told(document: dict[str, Any], found: Verified, as_json: bool, quiet: int) 
 @click.argument("file")
 @answering()
 def backup(file: str, as_json: bool, state_dir: str | None, quiet: int) -> Code:
+    if not file:
+        raise click.UsageError("the name of the file is empty; is a variable in it not set?")
+    if file == "-":
+        raise click.UsageError("a backup is read again when it is made, so it does not go to stdout; name a file")
     from turnctl.ledger.copying import backup as copy
     from turnctl.ledger.workshop import abandon_all
 

@@ -19,10 +19,12 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 
-__all__ = ["Connections", "breathe", "connect", "copy_into"]
+__all__ = ["Connections", "breathe", "connect", "copy_into", "leaving_nothing"]
 
+#: SQLite's log and its index
+_BESIDE = ("-wal", "-shm")
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-_.~")
 
 
@@ -56,6 +58,20 @@ def connect(path: str, mode: str, busy_s: float) -> sqlite3.Connection:
 def breathe(connection: sqlite3.Connection) -> None:
     """Let Python run its signal handlers while SQLite works long on one statement."""
     connection.set_progress_handler(_go_on, 100_000)
+
+
+@contextmanager
+def leaving_nothing(path: str) -> Iterator[None]:
+    """What is read in the block leaves nothing beside a store that nobody had open: a connection that cannot write
+    makes the log and its index, and cannot take them away. One that could does so when it closes, unless others use it.
+    """
+    was_closed = not any(os.path.lexists(f"{path}{ending}") for ending in _BESIDE)
+    try:
+        yield
+    finally:
+        if was_closed and os.path.lexists(f"{path}-shm"):
+            with suppress(sqlite3.Error, UnicodeError), closing(connect(path, "rw", 0.0)) as connection:
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
 
 def copy_into(connection: sqlite3.Connection, path: str) -> None:

@@ -11,6 +11,7 @@ kept elsewhere would tell. Reads one state, beside whoever writes. Blocks, for a
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -20,7 +21,7 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from turnctl.errors import StoreBusy, StoreError, StoreFull, StoreUnsafe
-from turnctl.ledger.connections import breathe, connect
+from turnctl.ledger.connections import breathe, connect, leaving_nothing
 from turnctl.ledger.highwater import Mark, marks_of, missing_from, read_marks
 from turnctl.ledger.opening import identify
 from turnctl.ledger.refusals import FAULTS, told
@@ -73,6 +74,11 @@ def verify(path: str | PathLike[str], *, most: int = _MOST, tell: Tell = quietly
 
     Raises the error of opening it where it is no ledger, or one that this turnctl does not know.
     """
+    with leaving_nothing(os.path.realpath(os.fspath(path))):
+        return _verified(path, most, tell)
+
+
+def _verified(path: str | PathLike[str], most: int, tell: Tell) -> Verified:
     path, meta = identify(path, reads=True)
     reader = _Reader(path, meta.store_uuid, tell)
     found = _marked(reader)

@@ -77,12 +77,18 @@ def end_leftovers(found: Sequence[Leftover], *, grace_s: float) -> tuple[Cleared
     more = list(found)
     for _ in range(_ROUNDS):
         done += _end(more, grace_s)
-        new = [one for one in leftovers() if (one.pid, one.start) not in known and one.warden in wardens]  # Z2
+        # who is born during a look, of one that ends before the look comes to it, is seen by the next one alone
+        new = _new(known, wardens) or _new(known, wardens)
         if not new:
             break
         known |= {(one.pid, one.start) for one in new}
         more, grace_s = new, 0.0  # what comes up in its place is not asked again and again
     return tuple(done)
+
+
+def _new(known: set[tuple[int, int]], wardens: set[int]) -> list[Leftover]:
+    """Those that have come up since, of the same commands (Z2)."""
+    return [one for one in leftovers() if (one.pid, one.start) not in known and one.warden in wardens]
 
 
 def _end(found: Sequence[Leftover], grace_s: float) -> list[Cleared]:
