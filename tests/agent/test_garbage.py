@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from loops import Played, is_strict
+from loops import Played, Writing, calls, is_strict
 
 import turnctl
-from turnctl.agent import AgentLoop, Call, Message, OpenAIChat, Reply, Tool, to_anthropic, to_openai
+from turnctl.agent import AgentLoop, Call, Message, OpenAIChat, Reply, Retry, Tool, to_anthropic, to_openai
 from turnctl.errors import BadArgument
 
+ANY: dict[str, Any] = {"type": "object"}
 CYCLE: dict[str, Any] = {}
 CYCLE["x"] = CYCLE
 DEEP: dict[str, Any] = {}
@@ -147,3 +148,33 @@ def test_tool_may_run_an_event_loop_of_its_own() -> None:
     loop.run("go")
 
     assert "never" == loop.history.feed[2].results[0].text
+
+
+@pytest.mark.parametrize(
+    "stop", [turnctl.CancelledError("own"), asyncio.CancelledError("own")], ids=["ours", "asyncio"]
+)
+@pytest.mark.parametrize("streams", [False, True])
+def test_stop_of_something_else_is_a_failure(stop: BaseException, streams: bool) -> None:
+    """It ends the tool, the hook or the request that it struck, and is not raised by a run that was not stopped."""
+
+    def raises(*_: Any) -> str:
+        raise stop
+
+    def writes() -> Any:
+        raise stop
+
+    first: Any = [calls("plain", "acts", "look")]
+    model = Writing(first, ["do", "ne"], [writes]) if streams else Played(*first, "done", raises)
+    hooks = type("Host", (), {"after_tool": raises})()
+    tools = [Tool(raises, name="plain", schema=ANY), Tool(raises, name="acts", schema=ANY, effect="x.y")]
+    loop = AgentLoop(
+        model, [*tools, Tool(lambda: "seen", name="look", schema=ANY)], hooks=hooks, retry=Retry(attempts=1)
+    )
+    result = loop.run("go")
+
+    assert "done" == result.unwrap()
+    assert ["failed", "unknown", "completed"] == [one.status for one in loop.history.feed[2].results]
+    assert "a stop of something else ended it (CancelledError: own)" in loop.history.feed[2].results[0].text
+    assert ["after_tool of Host failed" in note for note in result.record.notes] == [True] * 3
+    assert "failed" == loop.run("more").stop_reason
+    is_strict(loop.history.feed)

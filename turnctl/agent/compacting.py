@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from turnctl.agent.messages import messages_of
+from turnctl.spelling import described
 
 if TYPE_CHECKING:
     from turnctl.agent.running import Run
@@ -47,7 +48,7 @@ def compact(run: Run) -> bool:
         run.loop.history.compact(after)  # C1
     except Exception as error:  # noqa: BLE001 - C2
         run.turn.check()
-        run.note(f"compaction failed: {type(error).__name__}: {error}")
+        run.note(f"compaction failed: {described(error)}")
         return False
     run.tell("compacted", detail=f"{len(before)} messages became {len(after)}")
     return True

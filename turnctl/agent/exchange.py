@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from turnctl import clock, points
 from turnctl.agent.compacting import compact
+from turnctl.agent.elsewhere import Elsewhere
 from turnctl.agent.messages import messages_of, reply_of
 from turnctl.agent.retrying import Breaker, Retry
 from turnctl.agent.windows import is_window
@@ -83,7 +84,7 @@ def exchange(run: Run) -> Reply:
             if delay is None:
                 raise
             run.change(lambda state: {"retries": state.retries + 1})
-            text = f"{type(error).__name__}: {error}"
+            text = described(error)
             run.tell("retry", False, detail=text)
             turn.sleep(delay)
             continue
@@ -124,7 +125,8 @@ def _ask(run: Run, messages: list[Message]) -> Reply:
     tools = list(run.loop.tools.values())
     if run.loop.is_streaming:
         try:
-            return _whole(run, _ask_written(run, messages, tools))
+            with Elsewhere():
+                return _whole(run, _ask_written(run, messages, tools))
         except Unsupported:
             run.turn.check()
     model = run.loop.model

@@ -19,6 +19,7 @@ import turnctl.waiting.asks as asks
 from turnctl import clock, points
 from turnctl.errors import CancelledError, TurnOver
 from turnctl.records.runs import GateKind, GateRecord
+from turnctl.spelling import described
 from turnctl.waiting import abandoned
 from turnctl.waiting.aborting import unbound_context
 from turnctl.waiting.worker import Worker
@@ -138,7 +139,7 @@ def put(
         passes = error if isinstance(error, KeyboardInterrupt) else None
         return record("unanswered", f"no answer ({type(error).__name__})"), passes
     except (Exception, SystemExit) as error:  # noqa: BLE001 - A3: who cannot be asked has not said yes
-        return record("unanswered", f"asking failed: {type(error).__name__}: {error}"), None
+        return record("unanswered", f"asking failed: {described(error)}"), None
     found = _decision_of(answer)
     if found is None:
         return record("unanswered", f"no answer ({answer!r})"), None

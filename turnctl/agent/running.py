@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnctl import clock, points
 from turnctl.agent.compacting import compact
+from turnctl.agent.elsewhere import Elsewhere
 from turnctl.agent.ends import close
 from turnctl.agent.exchange import exchange
 from turnctl.agent.result import RunResult
@@ -32,6 +33,7 @@ from turnctl.clock import format_duration
 from turnctl.records.messages import Mark, Message, Result, Text
 from turnctl.records.replies import ReplyStop, Usage
 from turnctl.records.runs import Event, EventKind, RunState, StepRecord, StopReason
+from turnctl.spelling import described
 from turnctl.tokens.current import current_token
 from turnctl.turns import Turn, turn
 from turnctl.waiting.call import Patience, call
@@ -279,9 +281,10 @@ class Run:
     ) -> Any:
         """Call a function of the host, raced with the stop; it has the patience to come back. A checkpoint."""
         given = patience or self._patience
-        if self.driver.is_here:
-            return self.driver.call(fn, args, abort=abort, patience=given)
-        return call(self.turn, fn, args, {}, abort=abort, patience=given)
+        with Elsewhere():
+            if self.driver.is_here:
+                return self.driver.call(fn, args, abort=abort, patience=given)
+            return call(self.turn, fn, args, {}, abort=abort, patience=given)
 
     def _patience(self) -> float | None:
         return self.loop.patience_s
@@ -317,7 +320,7 @@ class Run:
             said = self.read(said) if name == "recall" else said
         except Exception as error:  # noqa: BLE001 - the host's own addition does not end the run
             self.turn.check()
-            self.note(f"{name} of {type(of).__name__} failed: {type(error).__name__}: {error}")
+            self.note(f"{name} of {type(of).__name__} failed: {described(error)}")
             return error
         return before if said is None else said
 

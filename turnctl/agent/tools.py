@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from turnctl.agent.contents import canonical, not_lazy, parts_of
 from turnctl.agent.docstrings import told_of
+from turnctl.agent.elsewhere import Elsewhere
 from turnctl.agent.encodable import copied
 from turnctl.agent.hints import Field, Shape, field_of, object_shape
 from turnctl.clock import parse_duration
@@ -262,7 +263,8 @@ class Tool:
         first = [found.pop(name) for name in self._positional if name in found]
         if began is not None:
             began()
-        return not_lazy(self.fn(*first, **found))
+        with Elsewhere():
+            return not_lazy(self.fn(*first, **found))
 
     def _act(
         self, acts: Acts, call: Call, turn: EffectingTurn, found: dict[str, Any], began: Callable[[], object] | None

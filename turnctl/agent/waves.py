@@ -24,6 +24,7 @@ from turnctl.agent.resuming import save
 from turnctl.errors import BadCall, CancelledError, TurnOver
 from turnctl.records.messages import Call, Result, ResultStatus
 from turnctl.records.runs import CallRecord
+from turnctl.spelling import described
 from turnctl.tokens.event import park
 from turnctl.waiting.call import call
 from turnctl.waiting.threads import thread
@@ -140,7 +141,7 @@ class _One:
                 return True
         except Exception as error:  # noqa: BLE001 - whether it may be carried out is not known, so it may not
             run.turn.check()
-            self._answer("denied", f"denied: whether to ask could not be told ({type(error).__name__}: {error})")
+            self._answer("denied", f"denied: whether to ask could not be told ({described(error)})")
             return False
         approval = Approval(run.run_id, run.state.step, self._call, copied(arguments))
         run.tell("asked", call=self._call, detail=str(approval))
@@ -171,7 +172,7 @@ class _One:
             self._answer("unknown", str(error))
             return
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the model is told, and the run goes on
-            self._answer("failed", f"{type(error).__name__}: {error}")
+            self._answer("failed", described(error))
             return
         self._after(made)
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from turnctl import clock, points
 from turnctl.errors import BadArgument, CancelledError, TurnOver
+from turnctl.spelling import described
 from turnctl.tokens.callables import check_plain
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.frames import calls_the_body
@@ -204,7 +205,7 @@ class RacedCall(Worker):
         if error is None:
             activity.note_late("its value came together with the stop and was not given")
         elif not isinstance(error, CancelledError):
-            self._of.notes.append(f"raised while stopping: call {self.name}: {type(error).__name__}: {error}")
+            self._of.notes.append(f"raised while stopping: call {self.name}: {described(error)}")
 
     def _stop(self) -> CancelledError:
         """The stop as it is raised: from what the function raised, with what it came to as evidence."""
