@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from standins import BOUND
 
+from turnctl.agent import demo
 from turnctl.agent.demo import PHASES, main
 
 FED = {
@@ -88,6 +90,29 @@ def test_ctrl_c_is_told(tmp_path: Path) -> None:
 
     assert (130, "") == (process.returncode, err)
     assert "The run was stopped (Ctrl-C) in the phase 'thinking'." in out
+
+
+def test_ctrl_c_too_many_keeps_nothing_back(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pressed again when the run is over: what happened is told to its end, and Ctrl-C is what it was."""
+    tell = demo._tell
+
+    def pressed(*given: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        tell(*given)
+
+    monkeypatch.setattr(demo, "_tell", pressed)
+    main(["--stop-in", "writing", "--yes", "--pace", "0.05"])
+
+    assert "OpenAI and Anthropic would take it: yes" in capfd.readouterr().out
+    assert signal.default_int_handler == signal.getsignal(signal.SIGINT)
+
+
+def test_closed_stdin_is_nobody(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that was started with stdin closed has none at all."""
+    monkeypatch.setattr(sys, "stdin", None)
+    main(["--pace", "0.02"])
+
+    assert "asked about send: unanswered" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("pace", ["0", "-1", "nan", "101"])

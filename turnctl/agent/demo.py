@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import functools
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -38,7 +39,7 @@ PHASES = {
     "file": "a tool writes notes.txt, which is there whole or not at all",
 }
 _COMMAND = "(trap '' TERM; sleep {0}) & for part in one two three; do echo $part; sleep {1}; done; wait"
-_OLD = "the notes of last week\n"
+_OLD, _NEW = "the notes of last week\n", "one\ntwo\nthree\n"
 
 say = functools.partial(print, flush=True)
 
@@ -56,13 +57,33 @@ def main(arguments: list[str] | None = None) -> int:
         notes = Path("notes.txt")
         notes.write_text(_OLD, encoding="utf-8")
         demo = _Demo(options.pace, options.stop_in, options.yes)
-        with turnctl.handle_signals():
-            result = demo.loop.run("Look around, and write down what you see.")
-        demo.wait()
-        _tell(result, demo, notes.read_text(encoding="utf-8"))
+        with _told_to_the_end():
+            with turnctl.handle_signals():
+                result = demo.loop.run("Look around, and write down what you see.")
+            demo.wait()
+            _tell(result, demo, notes.read_text(encoding="utf-8"))
     if result.cause == "signal":
         return 130
     return 1 if result.stop_reason == "failed" else 0
+
+
+@contextlib.contextmanager
+def _told_to_the_end() -> Iterator[None]:
+    """A Ctrl-C too many, when nothing runs any more, does not keep from anybody what happened."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) != signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _is_somebody_there() -> bool:
+    """Whether there is a terminal to ask; stdin may be closed, and is None then."""
+    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
 class _Demo:
@@ -82,7 +103,7 @@ class _Demo:
                 Tool(self.write_notes),
             ],
             compactor=self.compact,
-            ask=self.ask if yes or stop_in == "asking" or not sys.stdin.isatty() else "terminal",
+            ask=self.ask if yes or stop_in == "asking" or not _is_somebody_there() else "terminal",
             retry=Retry(attempts=3, wait=3 * pace),
             observers=self.hear,
             parallel=2,
@@ -143,12 +164,13 @@ class _Demo:
         return "written"
 
     def ask(self, approval: Any) -> bool | None:
-        say(f"  {approval}")
         self.enter("asking")
+        say(f"  {approval}", end=" ")
         self.pause(2)
         if not self._yes:
-            say("  (nobody can be asked: stdin is no terminal; see --yes)")
+            say("\n  (nobody can be asked: stdin is no terminal; see --yes)")
             return None
+        say("y (--yes)")
         return True
 
     def compact(self, messages: list[Message]) -> list[Message] | None:
@@ -201,7 +223,7 @@ class _Model:
         if step == 3:
             return "Somebody should know.", [Call("c4", "send", {"to": "ann", "text": "it works"})]
         if step == 4:
-            lines = ["one", "two", "three"]
+            lines = _NEW.split()
             return "And now the notes.", [Call("c5", "write_notes", {"lines": lines})]
         return "That is all.", []
 
@@ -224,7 +246,8 @@ def _tell(result: RunResult, demo: _Demo, notes: str) -> None:
     for activity in result.report.activities:
         if activity.state in ("abandoned", "unknown"):
             say(f"  left behind: {activity.name}: {activity.detail}")
-    say(f"  notes.txt is {'the old one, whole' if notes == _OLD else 'the new one, whole'}")
+    found = {_OLD: "the old one, whole", _NEW: "the new one, whole"}.get(notes, "neither the old one nor the new one")
+    say(f"  notes.txt is {found}")
     left = [name for process in result.report.processes for name in process.survivors]
     say(f"  processes that are left: {', '.join(map(str, left)) or 'none'}")
     say("\nWhat the model is told next time:")
