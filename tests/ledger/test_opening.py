@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 from stores import admit, fill, finish, kill, line, program
 
+import turnctl
 from turnctl.errors import (
+    BadArgument,
     StoreBusy,
     StoreDamaged,
     StoreError,
@@ -490,3 +492,14 @@ def test_ledger_that_is_being_made_is_not_lost(quick: Path, monkeypatch: pytest.
     open_sqlite(path).close()
 
     assert verify(path)
+
+
+def test_ledger_is_opened_by_a_path(tmp_path: Path) -> None:
+    """A ``Path`` does as well as its text; anything else is refused before a file is made."""
+    tmp_path.chmod(0o700)
+    with turnctl.open_ledger(tmp_path / "ledger.sqlite") as ledger:
+        ledger.submit("acme", "t")
+
+    assert (tmp_path / "ledger.sqlite").exists()
+    with pytest.raises(BadArgument, match="a path of str"):
+        turnctl.open_ledger(b"x")  # type: ignore[arg-type]

@@ -51,16 +51,17 @@ def within_tenant(request: Request) -> bool:
     return request.tenant == request.task.tenant
 
 
-def open_ledger(url: str | None = None, *, authorise: Authorise | None = None) -> Ledger:
+def open_ledger(url: str | os.PathLike[str] | None = None, *, authorise: Authorise | None = None) -> Ledger:
     """Open a ledger: by default the durable one in the user's state directory, made on first use.
 
-    ``url`` is a path of a SQLite file, or "memory:" for one that is not durable and lives as long as the object.
+    ``url`` is the path of a SQLite file, or "memory:" for one that is not durable and lives as long as the object.
     ``authorise(request)`` gives True or False, or a text that is kept with the cancellation as the reference of the
     authorisation; it must be quick, and may be called from any thread. Raises ``StoreError`` with what to do where the
     file is not to be trusted, and leaves it as it is. Blocks for the disk; close the ledger, or use it with ``with``.
     """
+    url = os.fspath(url) if isinstance(url, os.PathLike) else url
     if url is not None and not isinstance(url, str):
-        raise BadArgument(f"the url of a ledger is a str or None, not {url!r}")
+        raise BadArgument(f'the url of a ledger is a path of str, "memory:" or None, not {url!r}')
     if authorise is not None and not callable(authorise):
         raise BadArgument(f"authorise is a function of one request, not {authorise!r}")
     if url == "memory:":
