@@ -76,6 +76,23 @@ def test_lines_are_as_wide_as_the_terminal() -> None:
     assert max(cell_len(one) for one in whole) <= 24
 
 
+def test_columns_stand_still_when_lines_move() -> None:
+    """What is not shown now counts for their width, where a person may go on to it."""
+    pytest.importorskip("rich", reason="live views need the extra 'live'")
+    from turnctl.cli.live import drawn
+    from turnctl.cli.scrolling import Scroll
+
+    rows = [("t1", "a"), ("t2", "b"), ("t333", "c")]
+    frame = Frame((), tuple(Group(Row(tuple(Cell(text) for text in one), has_columns=True)) for one in rows))
+    scroll, seen = Scroll(), []
+    for key in ("j", "j", "g"):
+        scroll.press(key.encode())
+        seen.append(drawn(frame, 24, 2, colour=False, scroll=scroll))
+
+    assert [["t1    a", "t2    b"], ["t2    b", "t333  c"]] == seen[:2]
+    assert "t1    a" == seen[2][0]
+
+
 def test_colour_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without colour the same text stands there, with no code of a colour."""
     pytest.importorskip("rich", reason="live views need the extra 'live'")

@@ -63,7 +63,7 @@ def drawn(frame: Frame, width: int, height: int | None, *, colour: bool, scroll:
     from rich.text import Text
 
     rows = fitted(frame, height, scroll)
-    widths = _widths(rows)
+    widths = _widths(rows if scroll is None else fitted(frame, None))  # what moves keeps its columns
     console = Console(file=StringIO(), force_terminal=True, width=width, no_color=not colour, highlight=False)
     found = []
     for row in rows[: height or len(rows)]:
