@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 from loops import Gate, Played, Writing, calls, stop_inside
+from standins import until
 
 import turnctl
 from turnctl.agent import AgentLoop, Event, RunRecord, Tool
 from turnctl.agent import telling as room
+from turnctl.agent.streaming import RunStream
+from turnctl.tokens.event import release_all
 
 
 def _word(**_: Any) -> str:
@@ -263,6 +266,40 @@ def test_leaving_a_stream_early_ends_the_run(how: str) -> None:
     assert (0 if how == "never asked" else 1) == len(loop.runs)
     loop.model.replies[:] = ["fine"]
     assert "fine" == loop.run("again").text
+
+
+def test_a_stream_may_be_collected_by_its_own_run() -> None:
+    """One that the collector finds in a thread of the run itself ends the run, which waits for nothing of itself."""
+    collected: list[str] = []
+
+    class Model(Played):
+        @property
+        def probe(self) -> None:
+            gc.collect()  # the loop looks for it on the thread that does the work
+            collected.append(threading.current_thread().name)
+
+    class Forgotten:
+        events: RunStream
+        me: object
+
+    gc.disable()
+    try:
+        one = Forgotten()
+        one.me = one
+        one.events = AgentLoop(Model("never")).stream("please")
+        next(one.events)
+        feed = one.events._feed
+        del one
+        feed.wanted += 1  # as if the next one had been asked for
+        release_all(feed.waiters)
+        is_over = until(lambda: feed.is_over)
+    finally:
+        gc.enable()
+
+    assert is_over
+    assert [f"turnctl-run-{feed.run.run_id}"] == collected
+    assert feed.result is not None
+    assert ("cancelled", "closed") == (feed.result.stop_reason, feed.result.cause)
 
 
 def test_a_wave_is_told_in_step_too() -> None:

@@ -127,8 +127,8 @@ def _bounded(run: Run, name: str, fn: Callable[[Any], object], told: object) -> 
     worker = Worker(None, fn, (told,), {}, name=name, context=unbound_context())
     try:
         worker.start()
-    except RuntimeError as error:
-        return [f"{name} failed: {error}"]
+    except (RuntimeError, BlockingIOError) as error:  # no thread is to be had, and nothing else would bound it
+        return [f"{name} was not called: {described(error)}"]
     if not park(
         lambda: worker.has_ended or run.is_hurried, run.turn.grace_s, worker.waiters, run.hurry_waiters
     ) or not worker.wait(0.05 if run.is_hurried else 0):

@@ -5,6 +5,8 @@ Invariants
       behind its back. The end of the run waits for nobody.
   M2  Leaving, closing and forgetting are a stop, cause ``closed``; no event follows it.
   M3  The thread of the run never refers to the ``RunStream``: one that is dropped is collected, and then closed.
+  M4  Who collects it waits for the end of the run if it is the thread that has asked for the events. Another one, such
+      as a thread of that very run in which the garbage collector finds it, waits for nothing.
 
 May block: ``next``, as the run does: a checkpoint of the consumer's turn; ``close``, until the run is over, which the
 grace bounds. The turn of the run is not bound in the consumer's code.
@@ -96,6 +98,7 @@ class RunStream:
     ) -> None:
         self._feed = _Feed(make, look)
         self._thread: threading.Thread | None = None
+        self._asker: threading.Thread | None = None
         self._is_closed = False
 
     @property
@@ -118,6 +121,7 @@ class RunStream:
             raise StopIteration
         if self._thread is None:
             self._start()
+        self._asker = threading.current_thread()
         feed.wanted += 1
         release_all(feed.waiters)
         wait_until(current_token(), lambda: bool(feed.events) or feed.is_over, None, feed.waiters)
@@ -167,7 +171,7 @@ class RunStream:
         if feed is None or self._is_closed or self._thread is None:
             return
         feed.leave()
-        if self._thread is not threading.current_thread():
+        if self._asker is threading.current_thread():  # not one that the end of the run waits for (M4)
             self._thread.join()
 
     def __repr__(self) -> str:

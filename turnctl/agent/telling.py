@@ -95,7 +95,8 @@ class Telling:
 
     def start(self) -> None:
         """Start the threads of the observers."""
-        self._observing = [_Observing(one) for one in self._given]
+        for one in self._given:
+            self._observing.append(_Observing(one))  # one by one: those before one that has no thread are ended
 
     def tell(self, event: Event) -> None:
         """Have all of them hear it."""

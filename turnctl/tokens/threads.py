@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import EAGAIN
 
-__all__ = ["is_thread_refused", "needing_threads"]
+__all__ = ["has_no_thread", "is_thread_refused", "needing_threads"]
 
 
 def is_thread_refused(error: BaseException | None) -> bool:
@@ -14,6 +14,12 @@ def is_thread_refused(error: BaseException | None) -> bool:
     if isinstance(error, BlockingIOError):
         error = error.__cause__  # as it was told already
     return isinstance(error, RuntimeError) and "can't start new thread" in str(error)
+
+
+def has_no_thread(error: BaseException | None) -> bool:
+    """Whether it says that no thread could be started, for this reason or because the program is ending."""
+    is_ending = isinstance(error, RuntimeError) and "new thread at interpreter shutdown" in str(error)
+    return is_ending or is_thread_refused(error)
 
 
 @contextmanager

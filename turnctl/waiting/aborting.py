@@ -20,6 +20,7 @@ from turnctl.spelling import described
 from turnctl.tokens.current import bound, session_name
 from turnctl.tokens.event import park
 from turnctl.tokens.frames import calls_the_body
+from turnctl.tokens.threads import has_no_thread
 from turnctl.waiting import abandoned
 from turnctl.waiting.worker import Worker
 
@@ -58,7 +59,12 @@ class Abort:
         worker.on_end = lambda: self._note_failure(worker)
         self._workers.append(worker)
         points.reach("call.aborting")
-        worker.start()
+        try:
+            worker.start()
+        except (RuntimeError, BlockingIOError) as error:
+            if not has_no_thread(error):
+                raise
+            self._note(f"abort of call {self._name} was not called: {described(error)}")  # the stop goes on without
 
     @calls_the_body
     def _run(self) -> None:
@@ -69,6 +75,10 @@ class Abort:
         error = worker.error
         if error is not None:
             self._turn.notes.append(f"abort of call {self._name} failed: {described(error)}")
+
+    def _note(self, text: str) -> None:
+        if text not in self._turn.notes:
+            self._turn.notes.append(text)
 
     def running(self) -> list[Worker]:
         """The threads on which it has not come back."""

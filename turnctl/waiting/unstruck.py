@@ -7,7 +7,8 @@ Invariants
   U1  What is to be done is begun once and runs to its end, however often the caller is struck.
   U2  The first exception that struck is given back, never lost; each one is told to ``hurry``.
 
-May block: as long as what is done. Not promised: anything in the few instructions before the first line in here.
+May block: as long as what is done. Not promised: anything in the few instructions before the first line in here; nor
+U1 where the system has no thread left: then the caller does it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from turnctl.tokens.threads import has_no_thread
 from turnctl.waiting.aborting import unbound_context
 from turnctl.waiting.worker import Worker
 
@@ -45,9 +47,9 @@ def unstruck(fn: Callable[[], T], *, name: str, hurry: Callable[[], object]) -> 
                 worker = Worker(None, fn, (), {}, name=name, context=context)
                 worker.start()
             worker.wait()
-        except RuntimeError:  # the system has no thread left
-            return Unstruck(fn(), by)
         except BaseException as struck:  # noqa: BLE001 - U2
+            if has_no_thread(struck):
+                return Unstruck(fn(), by)  # then it may be cut, and is not left out
             by = by or struck
             hurry()
             if worker is not None and not worker.is_begun:
