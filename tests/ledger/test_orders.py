@@ -6,8 +6,13 @@ import pytest
 from desk import CANCELLER, COMPENSATOR, HOLDER, KERNEL, OPERATOR, OTHER, RECONCILER, SECOND, WORKER, Desk
 
 from turnctl.ledger import dealings
+from turnctl.ledger.accounts import report_on
+from turnctl.ledger.face import Ledger
+from turnctl.ledger.store import Books
+from turnctl.records.accounts import TaskReport
+from turnctl.records.changes import Change, Note, evolve
 from turnctl.records.effects import Effect
-from turnctl.records.tasks import OwnedActivity
+from turnctl.records.tasks import Child, OwnedActivity
 
 pytestmark = pytest.mark.usefixtures("both_stores")
 
@@ -207,6 +212,46 @@ def test_child_that_is_cancelled_before_it_starts(cancelled: str) -> None:
     refused = desk.deal(dealings.take_lease, SECOND, "i2", OTHER)
 
     assert (["never_started"], "cancelled_settled", "ended") == (status(desk), desk.state("i2"), refused.code)
+
+
+@pytest.mark.parametrize("first", ["i1", "i2", "i3"])
+def test_a_circle_of_ids_ends(first: str) -> None:
+    """Rows of a damaged store that make a task a descendant of itself: all are cancelled, told of, and settled."""
+    desk = Desk()
+    desk.child("i1", "i2")
+    desk.child("i2", "i3")
+
+    def damage(books: Books) -> None:
+        root = books.task("i1")
+        assert root is not None
+        below, above = Child("i3", "i1", 1), evolve(root, parent_inc="i3", root_inc="i3")
+        books.write(
+            Change((Note("i3", "child.registered", "i1", below), Note("i1", "damaged", "i1", above)), None), WORKER
+        )
+
+    desk.store.transact(damage)
+    desk.cancel(first)
+    told = report_on(desk.store, first)
+    for inc, by in (("i3", SECOND), ("i2", SECOND), ("i1", WORKER)):
+        desk.give_back(inc, by=by)
+
+    assert isinstance(told, TaskReport)
+    assert {"cancel_requested"} == {told.task.state, *(its.state for _, its in told.children)}
+    assert {"draining", "cancelled_settled"} >= {desk.state(inc) for inc in ("i1", "i2", "i3")}
+
+
+def test_a_circle_of_ids_is_purged() -> None:
+    """The same of tasks that are over: looking at them ends, and each is taken away once, or stays."""
+    desk = Desk()
+    desk.child("i1", "i2")
+    for inc, by in (("i2", SECOND), ("i1", WORKER)):
+        desk.complete(inc=inc)
+        desk.give_back(inc, by=by)
+    circle = Note("i2", "child.registered", "i1", Child("i2", "i1", 1, "ended"))
+    desk.store.transact(lambda books: books.write(Change((circle,), None), WORKER))
+    purged = Ledger(desk.store).purge(older_than="0s")
+
+    assert purged.incarnations in (0, 2)
 
 
 def test_child_that_may_act_has_not_ended() -> None:

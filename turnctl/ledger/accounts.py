@@ -58,20 +58,21 @@ def report_on(store: Store, inc: str) -> TaskReport:
 def _open_below(books: Books, view: Incarnation) -> Iterator[tuple[str, Escalation]]:
     """The children that wait for a person, for themselves or for what is below them."""
     for child, its in view.children:
-        waits = [] if child.status == "detached" or its.is_over else list(_waits(books, its))
+        waits = [] if child.status == "detached" or its.is_over else list(_waits(books, its, {view.task.inc}))
         if waits:
             yield its.inc, how_soon(waits)
 
 
-def _waits(books: Books, task: Task) -> Iterator[Consequence]:
+def _waits(books: Books, task: Task, seen: set[str]) -> Iterator[Consequence]:
     """What hangs on each thing that waits for a person: effects that are unknown, and what may still act."""
+    seen.add(task.inc)
     yield from (one.consequence for one in books.effects_of(task.inc) if one.disposition == "unknown" and one.is_open)
     if task.execution == "unproven":
         yield "medium"
     view = whole(books, task.inc)
     for child, its in () if view is None else view.children:
-        if child.status != "detached" and not its.is_over:
-            yield from _waits(books, its)
+        if child.status != "detached" and not its.is_over and its.inc not in seen:
+            yield from _waits(books, its, seen)
 
 
 def _acknowledged_at(books: Books, view: Incarnation) -> float | None:

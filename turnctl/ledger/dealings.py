@@ -184,9 +184,12 @@ def cancel(
 def _cover(books: Books, top: Incarnation, cr: Cancellation, new_cr: Callable[[], str], by: By) -> list[str]:
     found: list[str] = []
     views = [top]
+    seen = {top.task.inc}  # rows of a damaged store may go in a circle
     for view in views:
         for child, its in view.children:
-            below = None if its.is_over or child.status == "detached" else whole(books, its.inc)
+            is_left_out = its.is_over or child.status == "detached" or its.inc in seen
+            seen.add(its.inc)
+            below = None if is_left_out else whole(books, its.inc)
             if below is None:
                 continue
             change = model.accept(

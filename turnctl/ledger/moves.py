@@ -2,6 +2,7 @@
 
 Invariant V1: what an incarnation covers is read as a whole. Below a child that was cancelled by itself, and has
 settled, its own children may run on; they count as if they were the parent's.
+Invariant V2: each way down or up ends, also where the rows of a damaged store go in a circle.
 """
 
 from __future__ import annotations
@@ -31,16 +32,17 @@ def none(books: Books, inc: str) -> Refusal:
 def whole(books: Books, inc: str) -> Incarnation | None:
     """The incarnation, and all that it answers for (V1)."""
     view = books.incarnation(inc)
-    return view and evolve(view, children=tuple(_below(books, view.children)))
+    return view and evolve(view, children=tuple(_below(books, view.children, {inc})))
 
 
-def _below(books: Books, children: Iterable[tuple[Child, Task]]) -> Iterator[tuple[Child, Task]]:
+def _below(books: Books, children: Iterable[tuple[Child, Task]], seen: set[str]) -> Iterator[tuple[Child, Task]]:
     for child, its in children:
         yield child, its
-        if its.state == "cancelled_settled" and child.status != "detached":
+        if its.state == "cancelled_settled" and child.status != "detached" and its.inc not in seen:
+            seen.add(its.inc)
             view = books.incarnation(its.inc)
             if view is not None:
-                yield from _below(books, view.children)
+                yield from _below(books, view.children, seen)
 
 
 def deal(
@@ -100,8 +102,9 @@ def follow(books: Books, inc: str, by: By) -> None:
 
 def tell_parents(books: Books, task: Task, by: By) -> None:
     """Have those above move on where this one came to rest."""
-    parent_inc = task.parent_inc
-    while parent_inc is not None:
+    parent_inc, seen = task.parent_inc, {task.inc}
+    while parent_inc is not None and parent_inc not in seen:
+        seen.add(parent_inc)
         view = whole(books, parent_inc)
         if view is None or view.task.is_running:
             return

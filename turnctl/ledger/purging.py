@@ -115,7 +115,7 @@ class _Purge:
             pin, children = self._pin(books, inc)
             if pin is not None:
                 return _Family(pos, (), pin)
-            incs += children
+            incs += [one for one in children if one not in incs]
         return _Family(pos, tuple(reversed(incs)), None)
 
     def _pin(self, books: Books, inc: str) -> tuple[Pin | None, list[str]]:
