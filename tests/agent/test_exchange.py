@@ -118,3 +118,13 @@ def test_a_stream_may_end_with_what_a_model_gives(last: Any) -> None:
 
     assert "done" == loop.run("please").unwrap()
     assert {"c1": "completed"} == statuses(loop)
+
+
+@pytest.mark.parametrize(("patience", "grace", "said"), [("30ms", "5s", "30ms"), ("5s", "30ms", "the grace")])
+def test_what_was_left_is_told_with_the_time_it_had(patience: str, grace: str, said: str) -> None:
+    """The report names the bound that was over, the patience or the grace, whichever was nearer."""
+    with Gate() as gate:
+        stopped = stop_inside(AgentLoop(_played(gate), patience=patience, grace=grace), gate)
+
+        details = [str(one.detail) for one in stopped.result.report.activities if one.state == "abandoned"]
+        assert [True] == [one.endswith(f"it did not come back within {said}") for one in details]

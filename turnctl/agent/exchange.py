@@ -19,6 +19,7 @@ from turnctl.agent.elsewhere import Elsewhere
 from turnctl.agent.messages import messages_of, reply_of
 from turnctl.agent.retrying import Breaker, Retry
 from turnctl.agent.windows import is_window
+from turnctl.clock import format_duration
 from turnctl.errors import CancelledError, CircuitOpen, TurnctlError
 from turnctl.records.messages import Message
 from turnctl.records.replies import CallDelta, Reply, TextDelta, ThinkingDelta
@@ -224,7 +225,7 @@ def _leave(parts: Any, abort: Abort, patience: float) -> None:
     """A source that does not come back is given the patience, not the grace: there is nothing to find out from it."""
     ends_at = clock.monotonic() + patience
     abort.see_to()
-    parts.give_up(lambda: ends_at)
+    parts.give_up(lambda: ends_at, format_duration(patience))
     for one in abort.running():
         if not one.wait(max(ends_at - clock.monotonic(), 0.0)):
             abort.leave(one)

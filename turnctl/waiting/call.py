@@ -26,6 +26,7 @@ from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from turnctl import clock, points
+from turnctl.clock import format_duration
 from turnctl.errors import BadArgument, CancelledError, TurnOver
 from turnctl.spelling import described
 from turnctl.tokens.callables import check_plain
@@ -265,13 +266,16 @@ class RacedCall(Worker):
         patience = self._patience
         if patience is None:
             return kill_at
-        since = next((stop.at for stop in self.token._stops() if stop.level != "soft"), clock.monotonic())
+        since = self._stopped_at()
 
         def at() -> float:
             seconds = patience()
             return kill_at() if seconds is None else min(kill_at(), since + seconds)
 
         return at
+
+    def _stopped_at(self) -> float:
+        return next((stop.at for stop in self.token._stops() if stop.level != "soft"), clock.monotonic())
 
     def _see_to_abort(self) -> None:
         if not self._ended and self.activity is not None:
@@ -354,7 +358,10 @@ class RacedCall(Worker):
     def _why_not(self) -> str:
         injection = self.injection
         if injection is None:
-            return "it did not come back within the grace"
+            seconds = None if self._patience is None else self._patience()
+            if seconds is None or grace_end(self._of, self.token) < self._stopped_at() + seconds:
+                return "it did not come back within the grace"
+            return f"it did not come back within {format_duration(seconds)}"
         if injection.is_pending:
             return "it stands in C code, and is interrupted as soon as that returns"
         taken = injection.delivered - injection.lost

@@ -299,7 +299,7 @@ class Feed:
         if self.hush():
             self.source.cut()
 
-    def end(self, kill_at: Callable[[], float]) -> None:
+    def end(self, kill_at: Callable[[], float], within: str = "the grace") -> None:
         """Close the source and wait for the reader within the grace; then it is left behind."""
         if self.token is not None and self.token.cancelled:
             self.was_stopped = True
@@ -310,13 +310,13 @@ class Feed:
                 self.finish(None)
             self._wait(kill_at)
             if self._is_asked_elsewhere() and not self.finished:
-                text = f"its source did not come back to the loop within the grace; {self._counts()}"
+                text = f"its source did not come back to the loop within {within}; {self._counts()}"
                 self.activity.close("abandoned", text)
             return
         self._wait(kill_at)
         if not worker.has_ended:
             points.reach("stream.leaving")
-            text = f"left behind{worker.where()}: its source did not come back within the grace; {self._counts()}"
+            text = f"left behind{worker.where()}: its source did not come back within {within}; {self._counts()}"
             if self.source.why_not is not None:
                 text = f"{text}; {self.source.why_not}"
             if self.activity.close("abandoned", text):

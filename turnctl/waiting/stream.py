@@ -325,12 +325,12 @@ class Stream(Generic[T]):
         release_all(self._feed.items)
         self._close(if_blocked=True)
 
-    def give_up(self, at: Callable[[], float]) -> None:
+    def give_up(self, at: Callable[[], float], within: str = "the grace") -> None:
         """Close it, and leave a source behind that has not come back at ``at()``, monotonic seconds."""
         self._is_over = self._is_closed = self.is_given_up = True
         self._items = ()
         if not self._feed.is_elsewhere:
-            self._feed.end(at)
+            self._feed.end(at, within)
 
     def __enter__(self) -> Self:
         return self
