@@ -75,6 +75,22 @@ def test_a_stopped_run_goes_on_elsewhere() -> None:
     feed_is_strict(loop)
 
 
+def test_what_was_noted_before_is_kept() -> None:
+    """The record of the resumed run has the notes of the one that it goes on from, before its own."""
+
+    class Host:
+        def before_step(self, number: int) -> None:
+            raise OSError("no paper")
+
+    with Gate() as gate:
+        stopped = stop_inside(AgentLoop(Played(gate.pass_through), hooks=Host()), gate).result
+    result = AgentLoop(Played("so")).resume(moved(stopped.checkpoint))
+
+    assert "completed" == result.stop_reason
+    assert "before_step of Host failed: OSError: no paper" == result.record.notes[0]
+    assert "is not known" in result.record.notes[1]
+
+
 def test_pending_calls_are_seen_and_dropped() -> None:
     """A checkpoint between tools shows what is pending; resumed, none is carried out, and each is told honestly."""
     kept: list[RunCheckpoint] = []
