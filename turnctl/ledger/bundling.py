@@ -26,6 +26,7 @@ from turnctl.ledger.rows import KINDS, fields_of, name_of, values_of
 from turnctl.ledger.verifier import EVENT, SCHEMA, Bundle, Refused
 from turnctl.records.changes import Refusal
 from turnctl.records.retention import Bundled
+from turnctl.spelling import visible
 
 if TYPE_CHECKING:
     from turnctl.ledger.store import Books, Store
@@ -66,7 +67,8 @@ def described(inc: str, path: str, data: bytes) -> Bundled:
 
 
 def _there(path: str) -> BadArgument:
-    return BadArgument(f"{path} is there already, and a bundle replaces nothing; name another file, or remove it")
+    text = f"{path} is there already, and a bundle replaces nothing; name another file, or remove it"
+    return BadArgument(visible(text))
 
 
 def put_new(path: str, data: bytes) -> None:

@@ -20,6 +20,7 @@ from turnctl.ledger.refusals import FAULTS, system_told, told
 from turnctl.ledger.sqlite import BUSY_S
 from turnctl.ledger.verify import Tell, Verified, quietly, verify
 from turnctl.ledger.workshop import clear_dead, workshop
+from turnctl.spelling import visible
 
 __all__ = ["Copied", "backup"]
 
@@ -58,7 +59,8 @@ def backup(path: str | PathLike[str], to: str | PathLike[str], *, tell: Tell = q
 
 
 def _there(to: str) -> BadArgument:
-    return BadArgument(f"{to} is there already, and a backup replaces nothing; name another file, or remove it")
+    text = f"{to} is there already, and a backup replaces nothing; name another file, or remove it"
+    return BadArgument(visible(text))
 
 
 def _copy(path: str, fresh: str) -> None:

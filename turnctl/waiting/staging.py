@@ -30,7 +30,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from turnctl import clock, points
 from turnctl.errors import BadArgument, CancelledError, TurnOver
-from turnctl.spelling import described
+from turnctl.spelling import described, visible
 from turnctl.tokens.event import TurnEvent
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class _Place:
         except FileNotFoundError:
             return
         if not stat.S_ISREG(self._before.st_mode):
-            raise BadArgument(f"staged() replaces regular files, and {path} is none; write to it directly")
+            raise BadArgument(f"staged() replaces regular files, and {visible(path)} is none; write to it directly")
         if is_new:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
