@@ -260,6 +260,7 @@ def test_misuse_runs_nothing(
     [
         (["no-such-command"], 127, "command not found: no-such-command", "bash -c 'no-such-command'"),
         (["./no-such-file", "x"], 127, "command not found: ./no-such-file", "there is no such file, seen from "),
+        (["./no such file"], 127, "command not found: ./no such file", "there is no such file, seen from "),
         (["sleep 5"], 127, "command not found: 'sleep 5'", "turnctl run -- sleep 5"),
         (["./lost"], 127, "cannot execute ./lost: its interpreter was not found", "head -1 "),
         (["./plain"], 126, "cannot execute ./plain: Permission denied", "chmod +x ./plain"),

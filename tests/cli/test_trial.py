@@ -222,6 +222,8 @@ def test_interrupted_trial_tells_what_it_has_found(folder: Path) -> None:
         (["--at", "2s", "--timeout", "1s", "true"], 2, "--at is not before --timeout, which is 1s; give it more"),
         (["--max-stops", "0", "true"], 2, "--max-stops"),
         (["no-such-tool"], 2, "command not found: no-such-tool"),
+        (["--at", "5ms", "no-such-tool"], 2, "command not found: no-such-tool"),
+        (["--at", "5ms", "/"], 2, "cannot execute /: "),
         (["/"], 2, "cannot execute /: Permission denied"),
         (["sh", "-c", "echo 'no model' >&2; exit 3"], 1, "it failed with 3 without any stop: no model"),
         (["sh", "-c", "kill -9 $$"], 1, "it died of SIGKILL without any stop"),

@@ -350,8 +350,11 @@ def _not_found(name: str, command: tuple[str, ...], folder: str | None) -> tuple
 
     there = which(name) if os.sep not in name else os.path.join(folder or "", name)
     if there is not None and os.path.exists(there):
-        return f"cannot execute {name}: its interpreter was not found", f"look at its first line: head -1 {there}"
-    if len(command) == 1 and len(name.split()) > 1:
+        return (
+            f"cannot execute {name}: its interpreter was not found",
+            f"look at its first line: head -1 {shlex.quote(there)}",
+        )
+    if len(command) == 1 and len(name.split()) > 1 and which(name.split(maxsplit=1)[0]) is not None:
         return f"command not found: {name!r}", f"that is one word; leave the quotes off: turnctl run -- {name}"
     if os.sep in name:
         return f"command not found: {name}", f"there is no such file, seen from {folder or current()}"
@@ -366,9 +369,9 @@ def _not_executable(error: OSError, name: str, folder: str | None) -> str:
     if os.path.isdir(path):
         return "it is a folder; give the program in it"
     if error.errno == errno.ENOEXEC:
-        return f"it has no #! line, and is no program for this machine; name its interpreter: sh {name}"
+        return f"it has no #! line, and is no program for this machine; name its interpreter: sh {shlex.quote(name)}"
     if error.errno == errno.E2BIG:
         return "the arguments and the environment are longer than this machine allows; hand them over in a file"
     if error.errno in (errno.EACCES, errno.EPERM):
         return f"this user may not execute it; if it should be a program: chmod +x {shlex.quote(name)}"
-    return f"look at it: ls -ld {name}"
+    return f"look at it: ls -ld {shlex.quote(name)}"

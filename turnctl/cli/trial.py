@@ -161,19 +161,31 @@ def trial(
 
 
 def _go_through(tried: Trial, name: str, *, as_lines: bool, quiet: int) -> None:
-    try:
+    with _started(name):
         tried.look()
-    except OSError as error:
-        raise _not_started(error, name) from error
     if not quiet and sys.__stderr__ is not None and sys.__stderr__.isatty():  # for a person who waits
         lasted = (
             "" if tried.lasted_s is None else f", each some {format_duration(round(tried.lasted_s, 1) or 0.1)} long"
         )
         where = "checkpoints" if tried.is_at_checkpoints else "moments"
         say(f"stopping it at {tried.planned} of {tried.places} {where}, in a run for each{lasted}")
-    for stop in tried.stops():
+    stops = tried.stops()
+    while True:
+        with _started(name):  # with --at this is the first time that it is
+            stop = next(stops, None)
+        if stop is None:
+            return
         if as_lines:
             put_line(stop.as_dict())
+
+
+@contextmanager
+def _started(name: str) -> Iterator[None]:
+    """Have it told where the program cannot be started."""
+    try:
+        yield
+    except OSError as error:
+        raise _not_started(error, name) from error
 
 
 @contextmanager
