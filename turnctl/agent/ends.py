@@ -59,6 +59,7 @@ def _close(run: Run, error: BaseException | None) -> RunResult:
     last, checkpoint = _last(run), checkpoint_of(run, reason) if run.started_at else None
     record = _record(run, reason, error, last)
     run.loop._keep(record)
+    run.settled.set()
     run.tell("run_ended", reason == "completed", record=record)
     notes = [*run.telling.finish(), *(note for hooks in run.loop.hooks for note in _tell_end(run, hooks, record))]
     if checkpoint is not None and run.is_saving:  # two at once could put the older in the place of the newer

@@ -9,6 +9,8 @@ Invariants
       has not begun when the run is being closed never begins.
   R5  However the run ends, in this order: its history is made coherent, its record is kept, observers and hooks hear
       of the end, the signal is free for the next run. An error in one of these is noted, and the next one is done.
+  R6  The session is free when the turn is over, so another thread, or a hook of the end, may begin the next run before
+      ``go`` is out. That one touches the history when the one before has settled: history and record are there.
 
 May block: all of it. Checkpoints: ``go`` at its beginning and at its end, for the turn around it.
 """
@@ -35,6 +37,7 @@ from turnctl.records.replies import ReplyStop, Usage
 from turnctl.records.runs import Event, EventKind, RunState, StepRecord, StopReason
 from turnctl.spelling import described
 from turnctl.tokens.current import current_token
+from turnctl.tokens.event import TurnEvent
 from turnctl.turns import Turn, turn
 from turnctl.waiting.call import Patience, call
 from turnctl.waiting.driving import Driver
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
     from turnctl.records.checkpoints import RunCheckpoint
 
 __all__ = ["Run"]
+
+_SETTLED_S = 10.0  # more than it takes: nothing of the host's is called before a run has settled
 
 
 class Run:
@@ -75,12 +80,15 @@ class Run:
         self._has_begun = False
         self._is_queued = False  # whether a task of its own waits for it
         self._is_closing = False
+        #: up when it has no more to do with the history (R6), and the same of the run before
+        self.settled = TurnEvent()
+        self._before: TurnEvent | None = None
         #: a Ctrl-C while it closes: nobody waits for its last hooks any more
         self.is_hurried = False
         self.hurry_waiters: list[LockType] = []
         #: whether the host's function is with a checkpoint
         self.is_saving = False
-        #: which thread carries out the call at each place of the reply in hand
+        #: which thread carries out each call of the reply in hand that is under way, by its place
         self.tool_threads: dict[int, int] = {}
         self.driver: Driver
         self.window_failed = False
@@ -104,6 +112,7 @@ class Run:
         try:
             with self.turn:
                 self._has_begun = True
+                self._before, self.loop._settled = self.loop._settled, self.settled
                 self.loop.cancel_signal._begin(self.turn)
                 self._driven()
         except Exception as caught:
@@ -116,7 +125,10 @@ class Run:
                 self._give_back()
                 raise
             passing = caught
-        closed = close(self, error or passing)
+        try:
+            closed = close(self, error or passing)
+        finally:
+            self.settled.set()  # also where it was struck before it came to that
         passing = passing or self.driver.struck or closed.by
         if passing is not None:
             raise passing
@@ -167,6 +179,8 @@ class Run:
 
     def _work(self) -> None:
         loop, turn = self.loop, self.turn
+        if self._before is not None:
+            self._before.wait(_SETTLED_S)  # R6; not as a checkpoint, because of R1
         self.started_at = clock.wall()
         self._since = clock.monotonic()
         if self.resumed is not None:
@@ -256,8 +270,8 @@ class Run:
         self.change(lambda _: {"calls": (), "started": (), "answered": ()})
 
     def _end_step(self, outcome: StopReason, usage: Usage, stop: ReplyStop | None = None) -> None:
-        if not self._step_is_open:
-            return
+        if not self._step_is_open or (self.driver.is_left and self.driver.is_here):
+            return  # R4
         self._step_is_open = False
         state = self.state
         ended_at, calls = clock.wall(), state.all_records()

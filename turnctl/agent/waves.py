@@ -195,9 +195,11 @@ class _One:
         read = self._read if arguments == self._call.arguments else None
         given = (wanted, run.turn, self._began, read)
         if tool.timeout_s is None:
-            return run.raced(_named(tool), *given, patience=patience)  # type: ignore[no-any-return]
-        # it may have to be left behind while the run goes on: on a thread of its own
-        return call(run.turn, _named(tool), given, {}, patience=patience)
+            made: Invoked = run.raced(_named(tool), *given, patience=patience)
+        else:  # it may have to be left behind while the run goes on: on a thread of its own
+            made = call(run.turn, _named(tool), given, {}, patience=patience)
+        run.tool_threads.pop(self._place, None)  # what comes next may be carried out by that thread
+        return made
 
     def _began(self) -> None:
         points.reach("tool.beginning")
@@ -212,7 +214,7 @@ class _One:
 
         def left() -> float | None:
             # what a sibling's thread has begun is the sibling's; what a thread of nobody began may be of this one
-            siblings = {thread for place, thread in list(threads.items()) if place != self._place}
+            siblings = {*threads.values()} - {threads.get(self._place)}
             begun = (one for one in activities.since(before) if one.kind not in _PLAIN)
             acts = tool.effect is not None or any(one.thread not in siblings for one in begun)
             return None if acts else seconds  # V4

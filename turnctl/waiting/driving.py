@@ -72,7 +72,7 @@ class Driver:
     @property
     def is_here(self) -> bool:
         """Whether the caller is the thread itself."""
-        return threading.get_ident() == self._ident
+        return threading.get_ident() == self._ident and not self._has_ended  # a later thread may get its ident
 
     # -- the one who waits --------------------------------------------------------------------------------------------
 
