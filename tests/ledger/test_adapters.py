@@ -48,7 +48,7 @@ def test_process_that_was_killed_has_stopped_and_may_have_acted(ledger: turnctl.
             sent.complete(str(turn.run(["sh", "-c", f"echo acted > {done}; sleep 60"])))
 
     working = Background(work)
-    assert until(done.exists)
+    assert until(lambda: done.exists() and done.read_text())  # made first, and written then
     ledger.cancel(task, by="alice")
     working.result()
     report = ledger.report(task)
