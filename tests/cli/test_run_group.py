@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from commands import Gate, alive, nap
+from forked import ran
 from launch import Ended, finish, start
 
 from turnctl.processes import capabilities
@@ -33,7 +34,7 @@ def begun(held_by: str, *args: str) -> Any:
 
 
 def run(held_by: str, *args: str) -> Ended:
-    return finish(begun(held_by, *args))
+    return ran("run", *args, env={"TURNCTL_CONTAINMENT": held_by})
 
 
 @pytest.mark.parametrize(
