@@ -74,6 +74,25 @@ def test_directory_that_is_not_there_is_no_fault(tmp_path: Path, capfd: Capture)
     assert not nowhere.exists()
 
 
+def test_disk_that_can_only_be_read_is_told(tmp_path: Path, capfd: Capture) -> None:
+    """No chmod would help there."""
+    folder = tmp_path / "disk"
+    folder.mkdir(mode=0o700)
+    mount = ["mount", "-t", "tmpfs", "-o", "ro,size=64k,mode=700", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("a file system cannot be mounted here (needs root)")
+    try:
+        checks = found(capfd, "--only", "state", "--state-dir", str(folder))
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+    assert (
+        "fail",
+        f"{folder} is on a file system that can only be read",
+        "name another one with TURNCTL_STATE_DIR",
+    ) == (tuple(checks["state.directory"][key] for key in ("status", "summary", "remediation")))
+
+
 def test_modes_are_told_and_mended(shelf: Path, capfd: Capture) -> None:
     """What others can reach is a failure with the command that mends it, and --fix does that and says so."""
     shelf.chmod(0o770)

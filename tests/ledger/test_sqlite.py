@@ -324,7 +324,7 @@ def test_file_system_that_became_read_only_is_told(tiny: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", tiny], check=True)
     try:
         with pytest.raises(
-            StoreUnsafe, match="SQLITE_CANTOPEN.*; its file system can only be read: name another place"
+            StoreUnsafe, match="SQLITE_CANTOPEN.*: its file system can only be read; name another place"
         ):
             open_sqlite(place)
         with pytest.raises(StoreUnsafe, match="Read-only file system.; name another place"):

@@ -64,7 +64,7 @@ def told(error: Exception, path: str, doing: str) -> StoreError:
         return StoreFull(f"{said}; free some space there and try again", path=path)
     if code in (_PERM, _READONLY, _CANTOPEN):
         if _is_read_only(path):
-            return StoreUnsafe(f"{said}; its file system can only be read: {_ELSEWHERE}", path=path)
+            return StoreUnsafe(f"{said}: its file system can only be read; {_ELSEWHERE}", path=path)
         text = f"{said}; the file, its -wal and its folder must be writable for this user: look at their owner and mode"
         return StoreUnsafe(text, path=path)
     if code == _IOERR:

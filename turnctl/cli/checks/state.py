@@ -58,6 +58,9 @@ def _directory(folder: Path) -> Finding:
     if found.st_uid != os.geteuid():
         remedy = "run turnctl as its owner, or name a directory of your own with TURNCTL_STATE_DIR"
         return Finding("fail", f"{folder} belongs to user {found.st_uid}, not to {os.geteuid()}", remedy, details)
+    if os.statvfs(folder).f_flag & os.ST_RDONLY:
+        text = f"{folder} is on a file system that can only be read"
+        return Finding("fail", text, "name another one with TURNCTL_STATE_DIR", details)
     if not os.access(folder, os.W_OK | os.X_OK):
         return Finding("fail", f"{folder} cannot be written", f"chmod u+rwx {shlex.quote(str(folder))}", details)
     return Finding("ok", f"{folder}", details=details)
