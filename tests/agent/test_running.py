@@ -12,7 +12,7 @@ from standins import BOUND, Background, until
 import turnctl
 from turnctl.agent import AgentLoop, History, Tool
 from turnctl.records.runs import StepRecord
-from turnctl.testing import call_at
+from turnctl.testing import call_at, pause_at
 
 
 @pytest.fixture
@@ -104,3 +104,14 @@ def test_second_tool_of_a_reply_has_its_grace(parallel: int, gate: Gate) -> None
 
     assert ["completed"] * 3 == list(statuses(loop).values())
     assert () == stopped.result.report.alive
+
+
+def test_step_whose_time_is_over_is_cancelled() -> None:
+    """It is in the record as cancelled, also where its stop is seen before that of the run."""
+    with pause_at("token.cancel.flagged") as flagged:
+        loop = AgentLoop(lambda *_: str(flagged.reached.wait(BOUND)), step_timeout="20ms", patience=BOUND)
+        result = loop.run("please")
+
+    assert ("cancelled", "deadline") == (result.stop_reason, result.cause)
+    assert ["cancelled"] == [one.outcome for one in result.record.steps]
+    assert "step 1 took longer than 20ms" == result.record.reason

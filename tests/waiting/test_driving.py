@@ -348,3 +348,27 @@ def test_work_does_not_go_on_in_a_fork(
     err = capfd.readouterr().err
     assert said in err
     assert "goes on" not in err
+
+
+# -- a turn that is ended by somebody else ----------------------------------------------------------------------------
+
+
+def test_turn_that_is_ended_elsewhere_ends_the_wait(held: Held) -> None:
+    """Who waits goes on when the turn is over, and leaves a function behind that has not come back by then."""
+    turns: list[turnctl.Turn] = []
+
+    def end() -> None:
+        assert held.inside.wait(BOUND)
+        turns[0].end()
+
+    def work(driver: Driver) -> None:
+        turns.append(driver._turn)
+        driver.call(held, (), patience=short)
+
+    ending = Background(end)
+    with pytest.raises(turnctl.TurnOver, match="ended while its work ran"):
+        driven(work)
+    ending.result()
+
+    (found,) = turns[0].report.activities
+    assert "abandoned" == found.state

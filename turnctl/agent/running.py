@@ -41,6 +41,7 @@ from turnctl.tokens.event import TurnEvent
 from turnctl.turns import Turn, turn
 from turnctl.waiting.call import Patience, call
 from turnctl.waiting.driving import Driver
+from turnctl.waiting.parking import token_in
 
 if TYPE_CHECKING:
     from turnctl.agent.loop import AgentLoop
@@ -256,7 +257,8 @@ class Run:
             self._end_step("completed", usage, reply.stop)
         except BaseException:
             # what the step took is not known where it was cut
-            self._end_step("cancelled" if turn.token.stopping else "failed", Usage())
+            is_stopped = turn.token.stopping or token_in(turn).cancelled  # by the time of the step, which stops the turn
+            self._end_step("cancelled" if is_stopped else "failed", Usage())
             raise
         self.is_done = not calls and reply.stop != "pause"
         self.hook("after_step", number)

@@ -11,7 +11,8 @@ Invariants
       soon after a stop, so it is waited for.
   V3  In a process that a function forked, the thread that waits does not exist: the work does not go on there, and the
       process ends as a program does whose last line the function was.
-  V4  An exception that strikes the one who waits (a Ctrl-C) is a stop of the turn: the work ends as it does by any
+  V4  The end of the turn, by whoever ended it, is seen to as a stop is: who waits goes on when that is through.
+  V5  An exception that strikes the one who waits (a Ctrl-C) is a stop of the turn: the work ends as it does by any
       other, and the exception is in ``struck``, for whoever called ``drive`` to raise. A second strike ends the grace.
 
 May block: ``drive``, as the work does; after a stop as long as each call in it is given to come back. ``call``, as the
@@ -31,6 +32,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from turnctl import points
+from turnctl.errors import TurnOver
 from turnctl.tokens.entries import new_stop
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.sites import continues, ends
@@ -54,7 +56,8 @@ class Driver:
     def __init__(self, turn: TurnCore, name: str) -> None:
         self._turn = turn
         self._name = name
-        self._waiters: list[LockType] = []
+        self._waiters: list[LockType] = []  # for the end of the work
+        self._watchers: list[LockType] = []  # for each call that begins or ends: only once there is a stop
         self._begun: list[str] = []
         self._call: RacedCall | None = None
         self._ident = 0
@@ -94,22 +97,17 @@ class Driver:
                 if self._begun[0] == "never":
                     raise
                 struck = error  # it came up all the same
-            while True:
-                try:
-                    if struck is not None:
-                        self._strike(struck)
-                        struck = None
-                    self._see_to(thread)
-                    break
-                except BaseException as error:  # noqa: BLE001 - V4
-                    struck = error
+            try:
+                self._see_through(thread, struck)
+            except BaseException as error:  # noqa: BLE001 - struck once more, between two lines of that
+                self._see_through(thread, error)
         finally:
             self._began_at = None
             if not self._has_ended:
                 self.is_left = True
                 self._forget_where()  # or the caller's variables would live as long as that function
         if self.is_left:
-            raise self._turn.token._raised()
+            raise self._why_left()
         came, self._error = self._error, None
         if came is None:
             return cast("T", self._result)
@@ -118,29 +116,49 @@ class Driver:
         finally:
             del came  # its traceback holds this frame
 
+    def _see_through(self, thread: threading.Thread, struck: BaseException | None) -> None:
+        """See to the thread until it is through or left behind, whatever strikes meanwhile."""
+        while True:
+            try:
+                if struck is not None:
+                    self._strike(struck)
+                    struck = None
+                self._see_to(thread)
+                return
+            except BaseException as error:  # noqa: BLE001 - V5
+                struck = error
+
+    def _why_left(self) -> BaseException:
+        turn = self._turn
+        if turn.token.cancelled:
+            return turn.token._raised()
+        text = f"turn {turn.turn_id} ended while its {self._name} ran; end a turn when its work is through"
+        return TurnOver(text, turn_id=turn.turn_id)
+
     def _see_to(self, thread: threading.Thread) -> None:
         """Wait until the thread is through, or left behind."""
         turn = self._turn
+        is_over, over = turn._over.is_set, turn._over._waiters
         while not self._has_ended:
-            if not must_raise(turn.token):
-                pend(turn.token, lambda: self._has_ended, None, self._waiters)
+            if not (must_raise(turn.token) or is_over()):  # V4
+                pend(turn.token, lambda: self._has_ended or is_over(), None, self._waiters, over)
                 continue
             call = self._call
             if call is None:
-                park(lambda: self._has_ended or self._call is not None, None, self._waiters)
+                park(lambda: self._has_ended or self._call is not None, None, self._watchers)
                 continue
             call._go_through(lambda: grace_end(turn, turn.token))
             if self._leaves(call):
                 return
-            park(lambda: self._has_ended or self._call is not call, None, self._waiters)  # noqa: B023
+            park(lambda: self._has_ended or self._call is not call, None, self._watchers)  # noqa: B023
         thread.join()  # it has nothing left to do
 
     def _leaves(self, call: RacedCall) -> bool:
-        if call.has_ended:
-            return False
-        points.reach("driver.leaving")
-        call.fate.append("left")
-        self.is_left = call.fate[0] == "left"  # V1
+        """Whether the thread is left behind in ``call``; may be asked again after a strike."""
+        if not call.has_ended:
+            points.reach("driver.leaving")
+            call.fate.append("left")
+        self.is_left = call.fate[:1] == ["left"]  # V1
         return self.is_left
 
     def _strike(self, error: BaseException) -> None:
@@ -173,6 +191,7 @@ class Driver:
             self._forget_where()
             self._has_ended = True
             release_all(self._waiters)
+            release_all(self._watchers)
 
     def _forget_where(self) -> None:
         frame, self._frame = self._frame, None
@@ -202,7 +221,7 @@ class Driver:
 
     def _enter(self, call: RacedCall) -> None:
         self._call = call
-        release_all(self._waiters)
+        release_all(self._watchers)
 
     def _leave(self, call: RacedCall) -> None:
         if os.getpid() != self._pid:
@@ -212,7 +231,7 @@ class Driver:
         if call.fate[0] != "back" or self.is_left:
             raise _Left  # V1
         self._call = None
-        release_all(self._waiters)
+        release_all(self._watchers)
 
 
 def _end_the_fork(call: RacedCall) -> NoReturn:
