@@ -256,8 +256,8 @@ class Run:
                 self._answer()
             self._end_step("completed", usage, reply.stop)
         except BaseException:
+            is_stopped = turn.token.stopping or token_in(turn).cancelled  # by the step's own time, before the turn is
             # what the step took is not known where it was cut
-            is_stopped = turn.token.stopping or token_in(turn).cancelled  # by the time of the step, which stops the turn
             self._end_step("cancelled" if is_stopped else "failed", Usage())
             raise
         self.is_done = not calls and reply.stop != "pause"

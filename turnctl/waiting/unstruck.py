@@ -47,6 +47,8 @@ def unstruck(fn: Callable[[], T], *, name: str, hurry: Callable[[], object]) -> 
                 worker = Worker(None, fn, (), {}, name=name, context=context)
                 worker.start()
             worker.wait()
+            if worker.thread is not None:
+                worker.thread.join()  # it has nothing left to do
         except BaseException as struck:  # noqa: BLE001 - U2
             if has_no_thread(struck):
                 return Unstruck(fn(), by)  # then it may be cut, and is not left out
