@@ -109,7 +109,7 @@ def test_stop_is_not_held_up_by_a_reader() -> None:
     """A reader that takes nothing delays the end by a second; the status stays that of the stop."""
     read, write = os.pipe()
     began = time.monotonic()
-    argv = turnctl_argv("run", "--timeout", "1s", "--idle-timeout", "30s", "--", "yes")
+    argv = turnctl_argv("run", "--timeout", "400ms", "--idle-timeout", "30s", "--", "yes")
     process = subprocess.Popen(argv, stdout=write, stderr=subprocess.PIPE, text=True, env=clean_environment())
     os.close(write)
     _, err = process.communicate(timeout=15)
