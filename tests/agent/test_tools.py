@@ -24,6 +24,11 @@ class Colour(enum.Enum):
     BLUE = 2
 
 
+class Unbound:
+    def __call__(self, a: int) -> None:
+        """Look."""
+
+
 @dataclasses.dataclass
 class Point:
     x: int
@@ -116,6 +121,7 @@ def test_arguments_become_what_the_hints_say() -> None:
         ({**GOOD, "sizes": "12"}, "sizes has to be a list, not '12'"),
         ({**GOOD, "box": [1]}, "box has to be a list of 2, not [1]"),
         ({**GOOD, "extra": {"k": "v"}}, "extra.k has to be a number, not 'v'"),
+        ({**GOOD, "extra": {"k": 10**400}}, "extra.k has to be a number, not 1000"),
         ({**GOOD, "extra": 3}, "extra has to be an object or null, not 3"),
         ({**GOOD, "surname": "x"}, "surname is not known; it takes name, colour,"),
     ],
@@ -162,6 +168,10 @@ def many(x: int) -> Any:
     ("fn", "said"),
     [
         (untyped, "parameter x of tool untyped has no type hint"),
+        (
+            Unbound.__call__,
+            "parameter self of tool __call__ has no type hint; of a method, make the tool of the bound one",
+        ),
         (starred, "takes any number"),
         (keyed, "takes any number"),
         (odd, "parameter x of tool odd has the hint complex, which cannot be told to a model; use str"),

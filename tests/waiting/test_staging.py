@@ -272,8 +272,9 @@ def test_longest_name_that_there_may_be(tmp_path: Path) -> None:
         (3, "w", "the path of a staged file is a non-empty str or a path of str without NUL, not 3"),
         (b"x", "w", "the path of a staged file is a non-empty str or a path of str without NUL, not b'x'"),
         ("", "w", "the path of a staged file is a non-empty str or a path of str without NUL, not ''"),
+        ("new/", "w", "the path of a staged file names a file, and 'new/' a folder"),
         ("/dev/null", "w", "staged() replaces regular files, and /dev/null is none; write to it directly"),
-        ("/", "w", "staged() replaces regular files, and / is none; write to it directly"),
+        ("/", "w", "the path of a staged file names a file, and '/' a folder"),
     ],
 )
 def test_what_cannot_be_staged(path: Any, mode: Any, text: str) -> None:

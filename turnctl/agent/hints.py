@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -100,6 +101,10 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def _fits_a_float(value: Any) -> bool:
+    return _is_number(value) and (isinstance(value, float) or abs(value) <= sys.float_info.max)
+
+
 def _is_integer(value: Any) -> bool:
     return _is_number(value) and (isinstance(value, int) or value.is_integer())
 
@@ -109,7 +114,7 @@ _NULL = _typed("null", "null", lambda value: value is None)
 _PLAIN: Mapping[Any, Shape] = {
     str: _STRING,
     int: _typed("integer", "an integer", _is_integer, int),
-    float: _typed("number", "a number", _is_number, float),
+    float: _typed("number", "a number", _fits_a_float, float),
     bool: _typed("boolean", "true or false", lambda value: isinstance(value, bool)),
     None: _NULL,
     type(None): _NULL,

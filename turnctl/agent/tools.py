@@ -190,7 +190,10 @@ class Tool:
             if parameter.kind is parameter.POSITIONAL_ONLY:
                 positional.append(name)
             if name not in hints:
-                raise BadArgument(f"{place} has no type hint; the model needs to know what it is")
+                why = "the model needs to know what it is"
+                if name in ("self", "cls"):
+                    why = "of a method, make the tool of the bound one, Tool(thing.method)"
+                raise BadArgument(f"{place} has no type hint; {why}")
             hint = hints[name]
             if (given := _given_by(hint)) is not None:
                 self._given[name] = given

@@ -69,6 +69,8 @@ def staged(
     spelled: object = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(spelled, str) or not spelled or "\0" in spelled:
         raise BadArgument(f"the path of a staged file is a non-empty str or a path of str without NUL, not {path!r}")
+    if spelled.endswith(os.sep):
+        raise BadArgument(f"the path of a staged file names a file, and {path!r} a folder")
     turn.token.check()
     place = _Place(os.path.realpath(spelled), is_new=mode.startswith("x"))
     landing = _Landing(place)
