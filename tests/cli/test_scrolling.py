@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from turnctl.cli import viewer
 from turnctl.cli.frames import Cell, Frame, Group, Row, fitted
 from turnctl.cli.scrolling import Scroll, keys_of
+from turnctl.cli.viewer import Viewer
 
 
 @pytest.mark.parametrize(
@@ -81,3 +83,19 @@ def test_other_keys_change_nothing() -> None:
 
     assert [False] * 4 == [scroll.press(key) for key in (b"x", b"\x1b[C", b"\x1b[1;5B", b"\xc3")]
     assert scroll.at is None
+
+
+def test_sequence_may_come_in_two_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As over a slow line: no key of it is lost, and no letter of it is taken for one."""
+    pieces = iter([b"j\x1b[", b"6", b"~", b"\x1b", b"Oq", b"q"])
+    seen = Viewer(screen=False)
+    monkeypatch.setattr(viewer.os, "read", lambda *_: next(pieces))  # type: ignore[attr-defined]
+    seen.scroll.within(20, 4)
+    known, over = [], []
+    for _ in range(6):
+        known.append(seen._keys())
+        over.append(seen.is_left)
+
+    assert 4 == seen.scroll.at
+    assert [True, True, True, True, False, False] == known
+    assert [False] * 5 + [True] == over

@@ -61,3 +61,13 @@ def test_refusal_of_the_system_names_its_file(
         raise OSError(number, os.strerror(number), name)
 
     assert str(caught.value).startswith(words)
+
+
+def test_name_of_a_file_stays_on_one_line(quick: Path) -> None:
+    """Also for a program that shows the error as it is; ``path`` is the name itself."""
+    path = quick / "a\nb" / "ledger.db"
+    with pytest.raises(StoreError) as caught:
+        opening.open_sqlite(path)
+
+    assert f"there is no ledger {quick}/a\\nb/ledger.db; " in str(caught.value)
+    assert str(path) == caught.value.path
