@@ -111,6 +111,8 @@ def _delay(run: Run, attempt: int, error: Exception) -> float | None:
 
 def _request(run: Run) -> list[Message]:
     messages = list(run.loop.history.feed)
+    if run.loop.memory is None:
+        return messages
     try:
         found = messages_of(run.remember("recall", tuple(messages)))
     except Exception as error:  # noqa: BLE001 - the host's own addition does not end the run

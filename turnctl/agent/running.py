@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Run"]
 
+_NOTHING = Text("")
+
 _SETTLED_S = 10.0  # more than it takes: nothing of the host's is called before a run has settled
 
 
@@ -247,7 +249,7 @@ class Run:
             self.hook("before_step", number)
             reply = exchange(self)
             usage, calls = reply.usage or Usage(), reply.message.calls
-            if any(part != Text("") for part in reply.message.parts):  # else it says nothing, and no provider takes it
+            if any(part != _NOTHING for part in reply.message.parts):  # else it says nothing, and no provider takes it
                 history.add(reply.message)
             self.change(lambda state: {"calls": calls, "usage": state.usage + usage})
             self.tell("reply", message=reply.message, usage=reply.usage)
