@@ -51,16 +51,22 @@ class Turn(CommandingTurn, EffectingTurn):
 
     def __enter__(self) -> Self:
         self._is_framed = True
-        token = self.begin()
-        self._binding = bind(token)
-        return self
+        is_new = self._token is None
+        try:
+            self._binding = bind(self.begin())
+            return self
+        except BaseException as error:
+            if is_new and self._token is not None and not self.is_over:
+                self.__exit__(type(error), error, error.__traceback__)  # a Ctrl-C in there: nobody else would end it
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        self.token  # noqa: B018 - refuses where it has not begun
         struck: BaseException | None = None
         verdict: Verdict | None = None
+        if self._token is None:
+            self.token  # noqa: B018 - refuses where it has not begun
         while verdict is None:
             try:
                 self._undo_binding()
@@ -76,9 +82,9 @@ class Turn(CommandingTurn, EffectingTurn):
         return verdict.absorb
 
     def _undo_binding(self) -> None:
-        binding, self._binding = self._binding, None
-        if binding is not None:
-            unbind(binding)
+        if self._binding is not None:
+            unbind(self._binding)
+            self._binding = None  # then, so that it can be done again after a strike
 
     def end(self, outcome: Outcome = "completed") -> TurnReport:
         """End the turn as ``end_turn`` does."""

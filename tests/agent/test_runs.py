@@ -335,15 +335,20 @@ def test_a_run_that_is_cut_by_an_exit_is_not_completed(by: str) -> None:
         with Gate() as gate:
             loop = AgentLoop(Played(gate.pass_through if by == "signal handler" else SystemExit(0)))
 
+            over = threading.Event()
+
             def strike() -> None:
                 assert gate.reached.wait(10)
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+                while not over.is_set():  # again: one that comes right before the wait is seen when that is over
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+                    over.wait(0.5)
 
             striking = threading.Thread(target=strike)
             if by == "signal handler":
                 striking.start()
             with pytest.raises(SystemExit):
                 loop.run("please")
+            over.set()
             if by == "signal handler":
                 striking.join()
     finally:

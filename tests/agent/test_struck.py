@@ -1,7 +1,8 @@
-"""A plain Ctrl-C that strikes the one who called ``run``, while the run is being closed."""
+"""A plain Ctrl-C that strikes the one who called ``run``, while the run begins or is being closed."""
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 import time
@@ -10,7 +11,10 @@ from typing import Any
 import pytest
 from loops import Gate, Played, calls, feed_is_strict
 
+import turnctl
 from turnctl.agent import AgentLoop, RunCheckpoint, RunRecord
+from turnctl.testing import call_at
+from turnctl.tokens import registry, scope
 
 
 def _press() -> None:
@@ -78,6 +82,40 @@ def test_ctrl_c_ends_the_wait_for_a_last_hook() -> None:
         assert ["completed"] == second.heard
         (note,) = loop.runs[-1].notes
         assert "on_run_end of _Ends was left behind" in note
+
+
+@pytest.mark.parametrize("at", ["turn.begin.registered", "bind"])
+def test_ctrl_c_as_a_run_begins_leaves_the_loop_free(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It passes out, and neither a turn that nobody ends nor one that is bound here stays behind."""
+    loop = AgentLoop(Played("done"))
+    with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch, contextlib.ExitStack() as stack:
+        if at == "bind":
+            patch.setattr(scope, "Binding", _strike)
+        else:
+            stack.enter_context(call_at(at, _strike))
+        loop.run("go")
+
+    assert [] == registry.all_turns()
+    assert turnctl.current_turn() is None
+    assert "done" == loop.run("more").unwrap()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
+def test_what_strikes_the_end_of_the_turn_passes_out(error: type[BaseException]) -> None:
+    """The run stays completed, with its record; what a handler has raised is raised when that is kept."""
+
+    def strikes() -> None:
+        raise error
+
+    loop = AgentLoop(Played("done"))
+    with call_at("turn.end.leaving", strikes), pytest.raises(error):
+        loop.run("go")
+
+    assert "completed" == loop.runs[-1].stop_reason
+
+
+def _strike(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _look() -> str:

@@ -129,10 +129,14 @@ class Run:
                 raise
             passing = caught
         try:
+            if not self.turn.is_over:  # struck in the first lines of its end
+                struck = error or passing
+                self.turn.__exit__(None if struck is None else type(struck), struck, None)
             closed = close(self, error or passing)
         finally:
             self.settled.set()  # also where it was struck before it came to that
-        passing = passing or self.driver.struck or closed.by
+        # an error of a run that completed is none of its work: it struck while the turn ended
+        passing = passing or self.driver.struck or closed.by or (error if self.turn.outcome == "completed" else None)
         if passing is not None:
             raise passing
         if outer is not None:

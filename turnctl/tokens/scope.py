@@ -109,9 +109,13 @@ def _living(binding: Binding | None) -> Binding | None:
 def bind(token: CancelToken, *, is_loose: bool = False) -> Binding:
     """Make ``token`` the one that this context checks; ``unbind`` what is returned."""
     binding = Binding(token, _living(_innermost.get()), is_loose=is_loose)
-    _innermost.set(binding)
-    bound.set(token)
-    return binding
+    try:
+        _innermost.set(binding)
+        bound.set(token)
+        return binding
+    except BaseException:  # a Ctrl-C in between: nobody else has the binding, to undo it
+        unbind(binding)
+        raise
 
 
 def unbind(binding: Binding) -> None:
@@ -129,8 +133,8 @@ def unbind(binding: Binding) -> None:
 
 def _go_back(binding: Binding) -> None:
     before = _living(binding.before)
-    _innermost.set(before)
     bound.set(None if before is None else before.token)
+    _innermost.set(before)  # last: after a strike in between it is done again
 
 
 def forget_stranded() -> bool:

@@ -146,11 +146,11 @@ class TurnCore:
         self.started_at = wall()
         try:
             self._register()
+            points.reach("turn.begin.registered")
+            return token
         except BaseException:
             self._undo_begin(token)
             raise
-        points.reach("turn.begin.registered")
-        return token
 
     def _register(self) -> None:
         token = self.token
