@@ -1,4 +1,4 @@
-"""One thread that does the work while its beginner waits: each row of the table of 10p."""
+"""One thread that does the work while its beginner waits: each row of its table in 10n."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Checkpoints of a run, and the run that goes on from one: in this process or another, after a stop or a death.
 
 Invariants
-  C1  A checkpoint is taken on the run's own thread, where no call of it is under way: before each wave of calls, after
-      each step, and at the end, when the history is coherent.
+  C1  A checkpoint is taken by the thread that does the work, and the last one by whoever closes the run, where no call
+      of it is under way: before each wave of calls, after each step, and at the end, when the history is coherent.
   C2  A call that is pending in a checkpoint is never carried out by the run that goes on from it. It is closed: by its
       result if it had one, by what the ledger knows of its effect, and else as unknown, since what was done after the
       checkpoint was taken is not in it.
@@ -41,7 +41,7 @@ __all__ = ["checkpoint_of", "prepared", "refuse_another_history", "restore", "sa
 
 
 def checkpoint_of(run: Run, stop_reason: StopReason | None = None) -> RunCheckpoint:
-    """The run as it stands now. On the run's own thread, between its pieces of work (C1)."""
+    """The run as it stands now, between its pieces of work (C1)."""
     loop, state, task, before = run.loop, run.state, run.task, run.resumed
     began = dict(state.started)
     calls = () if stop_reason is not None else state.calls

@@ -180,9 +180,11 @@ class Run:
     def began(self, place: int, at: float) -> None:
         """A call is about to be carried out, on this very thread. Raises the stop where the run is being closed."""
         with self._lock:
-            if self._is_closing:
-                raise self.turn.token._raised()
-            self.state = self.state.changed(started=(*self.state.started, (place, at)))
+            is_late = self._is_closing
+            if not is_late:
+                self.state = self.state.changed(started=(*self.state.started, (place, at)))
+        if is_late:
+            raise self.turn.token._raised()
 
     def _work(self) -> None:
         loop, turn = self.loop, self.turn
