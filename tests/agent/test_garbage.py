@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -178,3 +180,29 @@ def test_stop_of_something_else_is_a_failure(stop: BaseException, streams: bool)
     assert ["after_tool of Host failed" in note for note in result.record.notes] == [True] * 3
     assert "failed" == loop.run("more").stop_reason
     is_strict(loop.history.feed)
+
+
+@pytest.mark.parametrize("parallel", [1, 2])
+@pytest.mark.parametrize(("ends", "status"), [(lambda: "x", 0), (lambda: sys.exit(3), 3), (lambda: int("x"), 1)])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_fork_of_a_tool_ends_as_a_program(
+    ends: Callable[[], Any], status: int, parallel: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its status is what the tool comes to there, also beside others, and the effect is the parent's to tell."""
+    here = os.getpid()
+
+    def forks() -> str:
+        pid = os.fork()
+        return str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])) if pid else ends()
+
+    fork = Tool(forks, name="fork", schema=ANY, effect="x.y")
+    loop = AgentLoop(Played(calls("fork", "look"), "done"), [fork, Tool(lambda: "seen", name="look", schema=ANY)])
+    loop.parallel = parallel
+    result = loop.run("go")
+    assert here == os.getpid(), os._exit(9)
+
+    assert "done" == result.unwrap()
+    assert [("completed", str(status)), ("completed", "seen")] == [
+        (one.status, one.text) for one in loop.history.feed[2].results
+    ]
+    assert ("ValueError" in capfd.readouterr().err) == (status == 1)

@@ -35,6 +35,7 @@ from turnctl.errors import BadArgument, BadCall, EffectCompleted, LedgerRefused
 from turnctl.records.messages import Call, Result, ResultStatus
 from turnctl.spelling import described
 from turnctl.tokens.ids import check_name
+from turnctl.waiting.forks import EndsForks
 
 if TYPE_CHECKING:
     from turnctl.ledger.acting import TurnEffect
@@ -264,9 +265,10 @@ class Tool:
 
     def _call(self, found: dict[str, Any], began: Callable[[], object] | None) -> Any:
         first = [found.pop(name) for name in self._positional if name in found]
-        if began is not None:
-            began()
-        with Elsewhere():
+        if began is None:
+            return not_lazy(self.fn(*first, **found))
+        began()
+        with Elsewhere(), EndsForks():  # a process that it forks has no part in the run, nor in its effects
             return not_lazy(self.fn(*first, **found))
 
     def _act(

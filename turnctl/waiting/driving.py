@@ -21,15 +21,13 @@ function does. Not promised: that a function which was left behind has had no ef
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
-import traceback
 from _thread import LockType
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from turnctl import points
 from turnctl.errors import TurnOver
@@ -39,6 +37,7 @@ from turnctl.tokens.sites import continues, ends
 from turnctl.tokens.threads import needing_threads
 from turnctl.waiting import abandoned
 from turnctl.waiting.call import Patience, RacedCall
+from turnctl.waiting.forks import end_the_fork
 from turnctl.waiting.parking import grace_end, must_raise, pend, token_in
 from turnctl.waiting.threads import context_of
 
@@ -225,30 +224,13 @@ class Driver:
 
     def _leave(self, call: RacedCall) -> None:
         if os.getpid() != self._pid:
-            _end_the_fork(call)  # V3
+            end_the_fork(call.error)  # V3
         points.reach("driver.back")
         call.fate.append("back")
         if call.fate[0] != "back" or self.is_left:
             raise _Left  # V1
         self._call = None
         release_all(self._watchers)
-
-
-def _end_the_fork(call: RacedCall) -> NoReturn:
-    """End this process as Python ends one; what was registered for the exit is the parent's, and is not run."""
-    error, status = call.error, 0
-    if isinstance(error, SystemExit):
-        code = error.code
-        if code is not None and not isinstance(code, int):
-            sys.stderr.write(f"{code}\n")
-        status = code if isinstance(code, int) else int(code is not None)
-    elif error is not None:
-        traceback.print_exception(error)
-        status = 1
-    with contextlib.suppress(Exception):
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(status & 0xFF)
 
 
 class _Left(BaseException):
