@@ -12,7 +12,7 @@ import pytest
 from loops import Gate, Played, calls, feed_is_strict
 
 import turnctl
-from turnctl.agent import AgentLoop, RunCheckpoint, RunRecord
+from turnctl.agent import AgentLoop, RunCheckpoint, RunRecord, running
 from turnctl.testing import call_at
 from turnctl.tokens import registry, scope
 
@@ -98,6 +98,28 @@ def test_ctrl_c_as_a_run_begins_leaves_the_loop_free(at: str, monkeypatch: pytes
     assert [] == registry.all_turns()
     assert turnctl.current_turn() is None
     assert "done" == loop.run("more").unwrap()
+
+
+@pytest.mark.parametrize("where", ["before", "behind"])
+def test_ctrl_c_around_the_closing_leaves_it_done_once(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the few instructions on either side of it: the run is closed all the same, and once; then it passes out."""
+    close, left = running.close, [KeyboardInterrupt()]
+
+    def struck(*given: Any) -> Any:
+        if where == "behind":
+            found = close(*given)
+        if left:
+            raise left.pop()
+        return close(*given) if where == "before" else found
+
+    monkeypatch.setattr(running, "close", struck)
+    ends = _Ends()
+    loop = AgentLoop(Played(calls("look"), "done"), [_look], hooks=[ends])
+    with pytest.raises(KeyboardInterrupt):
+        loop.run("go")
+
+    assert (["completed"], ["completed"]) == (ends.heard, [one.stop_reason for one in loop.runs])
+    feed_is_strict(loop)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])

@@ -32,7 +32,10 @@ __all__ = ["close"]
 
 
 def close(run: Run, error: BaseException | None) -> Unstruck[RunResult]:
-    """Close ``run``, which ended with ``error`` if with any; what it gives back, and what struck meanwhile."""
+    """Close ``run``, which ended with ``error`` if with any; what it gives back, and what struck meanwhile.
+
+    Called again, after a strike around it, it goes on with what was begun.
+    """
 
     def closed() -> RunResult:
         try:
@@ -44,7 +47,7 @@ def close(run: Run, error: BaseException | None) -> Unstruck[RunResult]:
         run.is_hurried = True
         release_all(run.hurry_waiters)
 
-    return unstruck(closed, name=f"closing {run.run_id}", hurry=hurry)
+    return unstruck(closed, name=f"closing {run.run_id}", hurry=hurry, begun=run.closers)
 
 
 def _close(run: Run, error: BaseException | None) -> RunResult:

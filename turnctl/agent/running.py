@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from turnctl.agent.loop import AgentLoop
     from turnctl.ledger.task import LedgerTask
     from turnctl.records.checkpoints import RunCheckpoint
+    from turnctl.waiting.worker import Worker
 
 __all__ = ["Run"]
 
@@ -89,6 +90,8 @@ class Run:
         #: a Ctrl-C while it closes: nobody waits for its last hooks any more
         self.is_hurried = False
         self.hurry_waiters: list[LockType] = []
+        #: the threads that close it; the last of them does
+        self.closers: list[Worker] = []
         #: whether the host's function is with a checkpoint
         self.is_saving = False
         #: which thread carries out each call of the reply in hand that is under way, by its place
@@ -130,8 +133,11 @@ class Run:
             passing = caught
         try:
             if not self.turn.is_over:  # struck in the first lines of its end
-                struck = error or passing
-                self.turn.__exit__(None if struck is None else type(struck), struck, None)
+                left_by = error or passing
+                self.turn.__exit__(None if left_by is None else type(left_by), left_by, None)
+            closed = close(self, error or passing)
+        except BaseException as struck:  # noqa: BLE001 - raised when all is done
+            passing = passing or struck  # in the few instructions around it
             closed = close(self, error or passing)
         finally:
             self.settled.set()  # also where it was struck before it came to that

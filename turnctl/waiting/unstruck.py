@@ -7,8 +7,8 @@ Invariants
   U1  What is to be done is begun once and runs to its end, however often the caller is struck.
   U2  The first exception that struck is given back, never lost; each one is told to ``hurry``.
 
-May block: as long as what is done. Not promised: anything in the few instructions before the first line in here; nor
-U1 where the system has no thread left: then the caller does it.
+May block: as long as what is done. Not promised: anything in the few instructions around it, but for who calls it once
+more then (``begun``); nor U1 where the system has no thread left: then the caller does it.
 """
 
 from __future__ import annotations
@@ -34,29 +34,37 @@ class Unstruck(Generic[T]):
         self.by = by
 
 
-def unstruck(fn: Callable[[], T], *, name: str, hurry: Callable[[], object]) -> Unstruck[T]:
-    """Call ``fn`` to its end, on a thread beside the main one if this is that. Raises what ``fn`` raises."""
-    if threading.current_thread() is not threading.main_thread():
-        return Unstruck(fn(), None)
+def unstruck(
+    fn: Callable[[], T], *, name: str, hurry: Callable[[], object], begun: list[Worker] | None = None
+) -> Unstruck[T]:
+    """Call ``fn`` to its end, on a thread beside the main one if this is that. Raises what ``fn`` raises.
+
+    Called again with the same list ``begun``, which was empty, it goes on with what was begun: for who is struck in the
+    few instructions around this.
+    """
+    workers: list[Worker] = [] if begun is None else begun
+    is_here = threading.current_thread() is not threading.main_thread()
     context = unbound_context()  # a turn around it that was stopped stops none of this
     by: BaseException | None = None
-    worker: Worker | None = None
-    while worker is None or not worker.has_ended:
+    while not (workers and workers[-1].is_begun and workers[-1].has_ended):
         try:
-            if worker is None or not worker.is_begun:
-                worker = Worker(None, fn, (), {}, name=name, context=context)
-                worker.start()
-            worker.wait()
-            if worker.thread is not None:
-                worker.thread.join()  # it has nothing left to do
+            if not workers or not workers[-1].is_begun:
+                workers.append(Worker(None, fn, (), {}, name=name, context=context))
+                if is_here:
+                    workers[-1].run_here()
+                else:
+                    workers[-1].start()
+            workers[-1].wait()
         except BaseException as struck:  # noqa: BLE001 - U2
             if has_no_thread(struck):
-                return Unstruck(fn(), by)  # then it may be cut, and is not left out
+                is_here = True  # then it may be cut, and is not left out
+                continue
             by = by or struck
             hurry()
-            if worker is not None and not worker.is_begun:
-                worker = None
+    worker = workers[-1]
     if worker.error is not None:
         raise worker.error
+    if worker.thread is not None and worker.thread is not threading.current_thread():
+        worker.thread.join()  # it has nothing left to do
     value: Any = worker.result
     return Unstruck(value, by)
