@@ -136,7 +136,8 @@ class RunStream:
 
     def _start(self) -> None:
         feed, context = self._feed, copy_context()
-        thread = threading.Thread(target=context.run, args=(feed.go,), name=f"turnctl-stream-{self.run_id}", daemon=True)
+        name = f"turnctl-stream-{self.run_id}"  # the work itself is on a thread of the run
+        thread = threading.Thread(target=context.run, args=(feed.go,), name=name, daemon=True)
         with needing_threads(f"run {self.run_id}"):
             thread.start()
         self._thread = thread
