@@ -36,7 +36,7 @@ def test_interruption_inside_popen_ends_the_child(owner: FakeTurn, gate: Gate, m
     with pytest.raises(KeyboardInterrupt):
         run(owner, f"{tag} & echo > {gate}; {tag}; true", shell=True, input=b"x")
 
-    assert [] == alive(tag)
+    assert until(lambda: not alive(tag))  # killed with its group; the command alone is waited for
     assert "failed" == owner.activities[0].record().state
 
 
@@ -55,7 +55,7 @@ def test_interruption_before_supervision_ends_the_child(
     with pytest.raises(KeyboardInterrupt):
         begin(owner, f"{tag} & echo > {gate}; {tag}; true", shell=True)
 
-    assert [] == alive(tag)
+    assert until(lambda: not alive(tag))  # killed with its group; the command alone is waited for
     assert 0 == owner.watched
 
 
