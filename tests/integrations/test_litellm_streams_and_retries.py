@@ -53,10 +53,13 @@ def stopped(server, after, **options):
     with turnctl.turn() as turn:
         asking = Background(turn.bind(lambda: litellm.completion(model="openai/m", messages=MESSAGES, **options)))
         assert until(lambda: server.requests and turn.token._grow().waiters)
+        asked = len(server.requests)
         turn.stop("enough")
         error = asking.error()
     assert isinstance(error, CancelledError), error
-    assert ("enough", 1) == (error.reason, len(server.requests))
+    assert "enough" == error.reason, error
+    # on a busy machine a wait of litellm's, of a second, may be over before this thread comes to its stop
+    assert asked <= len(server.requests) <= asked + 1 < 6, len(server.requests)
     assert asking.ended_at - turn.report.stop.at < 2
 
 
@@ -115,5 +118,5 @@ def test_whole_litellm_stream(kind: str, output: str) -> None:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("what", ["retries of a client", "retries of litellm"])
 def test_retries_of_litellm_end_with_the_stop(what: str, output: str) -> None:
-    """One request, and the caller is free at once: of a client that was handed in, and of its own ``num_retries``."""
+    """No request after the stop, and the caller is free at once: of a client that was handed in, and of its own ``num_retries``."""
     assert f"{what} ok" in output.splitlines(), output
