@@ -118,5 +118,5 @@ def test_whole_litellm_stream(kind: str, output: str) -> None:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("what", ["retries of a client", "retries of litellm"])
 def test_retries_of_litellm_end_with_the_stop(what: str, output: str) -> None:
-    """No request after the stop, and the caller is free at once: of a client that was handed in, and of its own ``num_retries``."""
+    """No request after the stop, and the caller is free: of a client that was handed in, and of ``num_retries``."""
     assert f"{what} ok" in output.splitlines(), output
