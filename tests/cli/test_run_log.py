@@ -184,6 +184,22 @@ def test_new_terminal_is_kept(state: Path) -> None:
     assert {"stdout+stderr": b"out\r\nerr\r\n"} == {name: one.value() for name, one in kept(state).items()}
 
 
+SLOW_WINDOW = """
+import time
+from turnctl.cli import window
+show = window.Window._show
+window.Window._show = lambda self: (time.sleep(0.2), show(self))[1]
+"""
+
+
+def test_new_terminal_is_kept_to_its_end(state: Path) -> None:
+    """Also where it is read after the command has ended: the turn's end waits until all of it is kept."""
+    ended = recorded(state, "--tty", "new", "echo", "out", before=SLOW_WINDOW)
+
+    assert (0, "out\n") == (ended.status, ended.out)
+    assert {"stdout+stderr": b"out\r\n"} == {name: one.value() for name, one in kept(state).items()}
+
+
 def test_closed_stream_stays_closed(state: Path) -> None:
     """A stream that turnctl was given closed stays closed for the command, and the record says so."""
     done = subprocess.run(

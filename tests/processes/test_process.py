@@ -141,6 +141,7 @@ def test_stop_of_the_turn_wakes_a_waiter(owner: FakeTurn, gate: Gate) -> None:
     process = popen(owner, f"echo > {gate}; sleep 60", shell=True)
     gate.wait()
     waiter = Background(lambda: process.wait())
+    assert until(lambda: process._changed._waiters)  # type: ignore[attr-defined]
     owner.stop()
 
     assert isinstance(waiter.error(), CancelledError)

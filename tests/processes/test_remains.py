@@ -85,8 +85,8 @@ def test_descendant_without_a_mark_is_found() -> None:
     mark = tag()
     line = 'env -i sleep "$0" & echo ready; wait'
     with orphaned("sh", "-c", line, mark):
-        assert until(lambda: 2 == len(alive(mark)))
-        assert ["descent", "mark"] == sorted(each.found_by for each in found(mark).values())
+        # between its fork and its program the second one is a copy of the first, environment and all
+        assert until(lambda: ["descent", "mark"] == sorted(each.found_by for each in found(mark).values()))
 
 
 @pytest.mark.parametrize("env", ["whole", "withheld"])

@@ -128,7 +128,12 @@ class Execution:
                 with suppress(SystemExit), self._record.required(), self._turn:
                     self._turn.on_cancel(self._tell_of_stop)
                     self._record.begun()
-                    completed = self._run_command()
+                    try:
+                        completed = self._run_command()
+                    except BaseException:
+                        self._pass_on(gives_up=True)
+                        raise
+                    self._pass_on(gives_up=False)
                     self._tell_of_leftovers(completed)
                     if completed.returncode != 0:
                         # its turn has failed as well, if it was not stopped: docs/adr/0019
@@ -194,6 +199,12 @@ class Execution:
             if self.is_started:
                 raise
             raise NotStarted(error) from error
+
+    def _pass_on(self, *, gives_up: bool) -> None:
+        """Have all that a terminal of its own has shown on record, before the end of the turn closes that."""
+        if self._plan.tty == "new" and self._foreground is not None:
+            self._turn.set_timeout(None)  # the command is over
+            self._foreground.pass_on(gives_up=gives_up)  # type: ignore[union-attr]
 
     def _died_of_itself(self) -> bool:
         """Whether the command chose its end, so that what it did to the terminal's settings was meant."""

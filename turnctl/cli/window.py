@@ -252,20 +252,28 @@ class Window:
 
     # -- the end ----------------------------------------------------------------------------------------------
 
+    def pass_on(self, *, gives_up: bool) -> None:
+        """Pass on, and keep, the rest of what was written; with ``gives_up`` not where nobody takes it.
+
+        From the main thread; may be called more than once. Blocks until then (L2).
+        """
+        self._close_end()
+        if not self._thread.is_alive():
+            return
+        self._ending_since = monotonic()
+        self._ring()
+        while self._thread.is_alive():
+            before = self._moved_at
+            self._thread.join(STUCK_S)
+            if gives_up and self._moved_at == before:
+                break
+
     def end(self, *, restore: bool) -> None:
         """Pass on the rest and put our terminal back; with ``restore``, the command has not ended by itself.
 
         From the main thread; may be called more than once. Blocks until the rest is passed on (L2).
         """
-        self._close_end()
-        if self._thread.is_alive():
-            self._ending_since = monotonic()
-            self._ring()
-            while self._thread.is_alive():
-                before = self._moved_at
-                self._thread.join(STUCK_S)
-                if restore and self._moved_at == before:
-                    break
+        self.pass_on(gives_up=restore)
         self._ending_since = self._ending_since or monotonic()
         self._set_back()
         for number, handler in self._before.items():
