@@ -97,7 +97,7 @@ def test_wait_is_a_checkpoint(started: Any) -> None:
             assert 7 == adopted.wait(BOUND)
         adopted = turn.adopt(slow)
         call = Background(adopted.wait)
-        assert until(lambda: call.is_running)
+        assert until(lambda: adopted._changed._waiters)
         turn.stop()
 
         assert isinstance(call.error(), CancelledError)

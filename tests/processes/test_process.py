@@ -397,3 +397,18 @@ def test_poll_gives_status_and_never_blocks(owner: FakeTurn, gate: Gate) -> None
         assert None is before
         assert ended
         assert 3 == process.poll() == process.wait()
+
+
+def test_status_of_a_stopped_command_is_no_result(owner: FakeTurn, gate: Gate) -> None:
+    """A waiter that wakes after the stop has ended the command gets the stop, not the status that this left."""
+    process = popen(owner, f"echo > {gate}; sleep 60", shell=True)
+    gate.wait()
+    with pause_at("process.waiting") as pause:
+        waiter = Background(lambda: process.wait())
+        assert pause.reached.wait(BOUND)
+        owner.stop()
+        assert until(lambda: process.returncode == -signal.SIGTERM)
+        pause.release()
+
+        assert isinstance(waiter.error(), CancelledError)
+    assert -signal.SIGTERM == process.returncode

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
+from turnctl import points
 from turnctl.clock import parse_duration
 from turnctl.errors import TurnctlError
 from turnctl.processes.output import CHUNK, Source
@@ -185,7 +186,7 @@ class Process:
     # -- the end ---------------------------------------------------------------------------------------------
 
     def wait(self, timeout: float | str | None = None) -> int | None:
-        """Block until the command has ended and its output is in, and return its status. A checkpoint.
+        """Block until the command has ended and its output is in, and return its status. A checkpoint at both ends.
 
         ``timeout`` is seconds or "30s"; when it passes ``subprocess.TimeoutExpired`` is raised and the
         command goes on. Reads nothing: a command whose captured output nobody reads waits at 8 MiB.
@@ -193,8 +194,10 @@ class Process:
         seconds = parse_duration(timeout, what="timeout", zero=True, none=True)
         self._refuse_in_fork()
         scoped(self._owner).check()
+        points.reach("process.waiting")
         if not self._wait_until(lambda: self._is_over, seconds):
             raise subprocess.TimeoutExpired(self._cmd, seconds or 0.0)
+        scoped(self._owner).check()  # or a command that the stop has ended looks like one that failed by itself
         return self.returncode
 
     def stop(self, grace: float | str | None = None) -> ProcessOutcome:
