@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from loops import Played, Writing, calls, is_strict
 
 import turnctl
-from turnctl.agent import AgentLoop, Call, Message, OpenAIChat, Reply, Retry, Tool, to_anthropic, to_openai
+from turnctl.agent import AgentLoop, Call, Desk, Message, OpenAIChat, Reply, Retry, Tool, to_anthropic, to_openai
 from turnctl.errors import BadArgument
 
 ANY: dict[str, Any] = {"type": "object"}
@@ -206,3 +207,35 @@ def test_fork_of_a_tool_ends_as_a_program(
         (one.status, one.text) for one in loop.history.feed[2].results
     ]
     assert ("ValueError" in capfd.readouterr().err) == (status == 1)
+
+
+def test_check_that_cannot_say_why_denies() -> None:
+    """A hook before a tool whose error has no text denies the call, and the run goes on."""
+
+    class Host:
+        def before_tool(self, call: Any) -> None:
+            raise MuteError
+
+    loop = AgentLoop(Played(calls("word"), "done"), {"word": lambda: "word"}, hooks=Host())
+
+    assert "done" == loop.run("please").unwrap()
+    assert ["denied: a check of it failed (MuteError)"] == [one.text for one in loop.history.feed[2].results]
+
+
+def test_source_that_cannot_say_why_is_noted() -> None:
+    """A desk of the host's whose ``withdraw`` raises an error without a text holds no stop up; its class is noted."""
+
+    class Rude(Desk):
+        def withdraw(self, question: Any) -> object:
+            raise MuteError
+
+    asked = threading.Event()
+    tool = Tool(lambda **_: "sent", name="send", schema={"type": "object"}, approval=True)
+    loop = AgentLoop(Played(calls("send")), [tool], ask=Rude(lambda _: asked.set()))
+    stopping = threading.Thread(target=lambda: asked.wait(10) and loop.cancel("enough"))
+    stopping.start()
+    result = loop.run("please")
+    stopping.join()
+
+    assert "cancelled" == result.stop_reason
+    assert any(note.startswith("withdrawing") and note.endswith("failed: MuteError") for note in result.report.notes)

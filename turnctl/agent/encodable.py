@@ -26,7 +26,7 @@ def name_for_the_wire(name: str, longest: int = 64) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:longest] or "unnamed"
 
 
-_FLAT = frozenset((str, int, float, bool, type(None)))
+_FLAT = frozenset((*_PLAIN, bool))
 
 
 def copied(arguments: dict[str, Any]) -> dict[str, Any]:

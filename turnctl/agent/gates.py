@@ -208,7 +208,7 @@ class _Posting:
         if not worker.wait(self._patience):
             abandoned.add(worker, self._turn.turn_id)
         elif worker.error is not None:
-            self._turn.notes.append(f"{name} failed: {type(worker.error).__name__}: {worker.error}")
+            self._turn.notes.append(f"{name} failed: {described(worker.error)}")
         return None
 
 

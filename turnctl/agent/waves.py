@@ -122,7 +122,7 @@ class _One:
                 return arguments
             said = self._run.hook("before_tool", Call(self._call.id, self._call.name, copied(arguments)))
             if isinstance(said, Exception):
-                self._answer("denied", f"denied: a check of it failed ({type(said).__name__}: {said})")
+                self._answer("denied", f"denied: a check of it failed ({described(said)})")
                 return None
             if isinstance(said, Result):
                 self._refuse(Result(self._call.id, said.content, said.status, self._call.name), None)

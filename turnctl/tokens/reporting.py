@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from turnctl.clock import monotonic, wall
 from turnctl.records.report import TurnReport
+from turnctl.spelling import described
 from turnctl.tokens.pausing import pauses_in_words
 from turnctl.tokens.swallowing import swallowed_in_words
 
@@ -86,4 +87,4 @@ def _pauses(turn: TurnCore) -> tuple[str, ...]:
 def _failed_callbacks(turn: TurnCore) -> list[str]:
     parts = turn.token._parts_now()
     failures = [] if parts is None else parts.cells.get("failures", [])
-    return [f"callback failed: {registration!r}: {type(e).__name__}: {e}" for registration, e in failures]
+    return [f"callback failed: {registration!r}: {described(e)}" for registration, e in failures]
