@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from commands import alive
@@ -19,6 +18,7 @@ from warding import KILL, ends, parent_of, tag
 
 import turnctl
 from turnctl.processes import Leftover, leftovers, marks
+from turnctl.processes.remains import mark_of
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="wardens need Linux")
 _HOST = """
@@ -102,12 +102,22 @@ def test_held_command_is_no_leftover() -> None:
     mark = tag()
     with turnctl.popen(shape("deaf daemon", mark), capture=True, grace=0) as process:
         assert b"ready\n" == next(iter(process))
-        environ = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
-        read = marks.read_mark(environ)
+        read = mark_of(process.pid)
 
         assert read is not None
         assert (parent_of(process.pid), True) == (read.warden[0], read.is_held())
         assert {} == found(mark)
+
+
+@pytest.mark.parametrize(("env", "expected"), [({"TURNCTL_HELD_BY": "1.2.3.4.5"}, True), ({}, False)])
+def test_mark_of_a_process_that_becomes_another_program(env: dict[str, str], expected: bool) -> None:
+    """One that goes from program to program never seems to be without its mark, nor with one that it has not."""
+    line = 'exec /bin/sh -c "$0" "$0"'
+    with subprocess.Popen(["/bin/sh", "-c", line, line], env=env) as process:
+        try:
+            assert {expected} == {mark_of(process.pid) is not None for _ in range(2000)}
+        finally:
+            process.kill()
 
 
 def test_mark_is_replaced_in_a_nested_program() -> None:

@@ -12,6 +12,7 @@ forged by whoever may start programs here: what is found is evidence, to be look
 from __future__ import annotations
 
 import os
+import time
 from typing import Literal, NamedTuple
 
 from turnctl.processes.cgroups import find_leaves
@@ -82,8 +83,33 @@ def _is_held(pid: int) -> bool:
 
 
 def mark_of(pid: int) -> Mark | None:
-    """The mark of a process; None where it has none, or its environment may not be read."""
-    return read_mark(_words(pid, "environ"))
+    """The mark of a process; None where it has none, or its environment may not be read.
+
+    A process shows no environment for the moment in which it becomes another program, and a file of /proc that was
+    opened before that moment stays empty: taken for an answer, that hides a process that goes from program to program.
+    So an empty one is read again, and for 10 ms at most where there is no command line yet either.
+    """
+    before_it_begins, in_it = 20, 3
+    while True:
+        environ = _words(pid, "environ")
+        if environ is None or environ or not _has_memory(pid):
+            return read_mark(environ or ())
+        if _words(pid, "cmdline"):
+            in_it -= 1
+        else:
+            before_it_begins -= 1
+            time.sleep(0.0005)
+        if not (before_it_begins and in_it):
+            return None  # it was started with an empty one
+
+
+def _has_memory(pid: int) -> bool:
+    """Whether it is a program at all: no thread of the kernel, and not dead."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
+            return not file.read(2).startswith(b"0 ")
+    except OSError:
+        return False
 
 
 def _note(
@@ -95,7 +121,7 @@ def _note(
         user = os.stat(f"/proc/{entry.pid}").st_uid
     except OSError:
         return  # it has ended meanwhile
-    argv = tuple(os.fsdecode(word) for word in _words(entry.pid, "cmdline"))
+    argv = tuple(os.fsdecode(word) for word in _words(entry.pid, "cmdline") or ())
     found[entry.pid] = Leftover(entry.pid, int(entry.start), user, entry.name, argv, found_by, warden)
 
 
@@ -105,13 +131,13 @@ def _in_orphaned_groups() -> list[int]:
     return [pid for leaf in leaves if leaf.is_orphaned() for pid in leaf.pids()]
 
 
-def _words(pid: int, name: str) -> list[bytes]:
-    """The words of a file of /proc that ends each with a zero; none where it may not be read."""
+def _words(pid: int, name: str) -> list[bytes] | None:
+    """The words of a file of /proc that ends each with a zero; None where it may not be read."""
     try:
         with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
             text = b""
             while len(text) < _LONGEST and (part := file.read(65536)):
                 text += part
     except OSError:
-        return []
+        return None
     return text.split(b"\0")[:-1]
