@@ -11,6 +11,8 @@ import signal
 import time
 from typing import NamedTuple
 
+from cmdlines import cmdline_of
+
 Identity = tuple[int, int]
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -90,7 +92,7 @@ class Census:
         return living, zombies
 
     def _has_tag(self, pid: int, threads: list[str]) -> bool:
-        return any(self._tag in _read(f"/proc/{pid}/task/{thread}/cmdline") for thread in threads)
+        return any(self._tag in cmdline_of(f"{pid}/task/{thread}") for thread in threads)
 
     def look_above(self) -> None:
         """Note the processes of turnctl's own that hold whoever was seen."""
@@ -100,7 +102,7 @@ class Census:
                 stat = stat_of(above)
                 if stat is None:
                     break
-                if _read(f"/proc/{above}/cmdline").startswith(b"turnctl: "):
+                if cmdline_of(above).startswith(b"turnctl: "):
                     self.helpers.add((above, stat.start))
                 above = stat.parent
 

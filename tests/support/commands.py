@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
+from cmdlines import cmdline_of
 from standins import BOUND
 
 from turnctl.errors import CancelledError, TurnOver
@@ -140,8 +141,8 @@ def alive(tag: str) -> list[int]:
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
+        argv = cmdline_of(name).replace(b"\0", b" ")
         try:
-            argv = Path("/proc", name, "cmdline").read_bytes().replace(b"\0", b" ")
             state = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()[0]
         except OSError:
             continue
