@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from loops import Gate, Played, stop_inside
+from loops import Gate, Played, calls, stop_inside
 
 import turnctl
-from turnctl.agent import AgentLoop
+from turnctl.agent import AgentLoop, RunResult, tool
 
 Refuse = Callable[[str], None]
 
@@ -73,6 +73,61 @@ def test_abort_without_a_thread_holds_no_stop_up(refuse: Refuse) -> None:
     assert [] == aborted
     (note,) = stopped.result.report.notes
     assert note.startswith("abort of call Gate.pass_through was not called: BlockingIOError")
+
+
+class Window:
+    """A source of the host's: it shows the question, and may block."""
+
+    def __init__(self) -> None:
+        self.shown = threading.Event()
+        self.withdrawn = 0
+        self.holds: Callable[[], object] = bool
+
+    def post(self, _: Any) -> object:
+        return self.shown.set()
+
+    def withdraw(self, _: Any) -> object:
+        self.withdrawn += 1
+        return self.holds()
+
+
+def stopped_while_asking(window: Window, *, grace: float = 5.0) -> RunResult:
+    @tool(approval=True)
+    def rm() -> str:
+        raise AssertionError("it must not be carried out")
+
+    loop = AgentLoop(Played(calls("rm")), [rm], ask=window, grace=grace)
+    stopping = threading.Thread(target=lambda: window.shown.wait(10) and loop.cancel("enough"))
+    stopping.start()
+    result = loop.run("go")
+    stopping.join()
+    return result
+
+
+def test_question_without_a_thread_is_withdrawn(refuse: Refuse) -> None:
+    """A stop that cannot tell whoever was asked is a stop: the question is on record as cancelled, and it is said."""
+    window = Window()
+    refuse("turnctl-thread-withdrawing")
+    result = stopped_while_asking(window)
+
+    assert ("cancelled", "user") == (result.stop_reason, result.cause)
+    assert [("cancelled", "while awaiting approval")] == [(one.kind, one.reason) for one in result.record.gates]
+    assert 0 == window.withdrawn
+    (note,) = result.report.notes
+    assert note.startswith("withdrawing allow rm {}? [y/N] was not called: BlockingIOError")
+
+
+def test_question_that_is_not_taken_back_in_time() -> None:
+    """A window that hangs while it takes its question back holds no stop up, and the report names it."""
+    window = Window()
+    with Gate() as gate:
+        window.holds = gate.pass_through
+        result = stopped_while_asking(window, grace=0.05)
+
+        assert [("cancelled", "while awaiting approval")] == [(one.kind, one.reason) for one in result.record.gates]
+        (note,) = result.report.notes
+        assert note.startswith("withdrawing allow rm {}? [y/N] was left behind (")
+        assert note.endswith("it did not come back within 50ms")
 
 
 def test_observer_before_one_without_a_thread_ends(refuse: Refuse) -> None:

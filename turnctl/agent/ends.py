@@ -14,16 +14,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from turnctl import clock
+from turnctl.agent.bounded import tell_bounded
 from turnctl.agent.result import RunResult
 from turnctl.agent.resuming import checkpoint_of
 from turnctl.records.messages import Message
 from turnctl.records.runs import RunRecord, StopReason
 from turnctl.spelling import described
-from turnctl.tokens.event import park, release_all
-from turnctl.waiting import abandoned
-from turnctl.waiting.aborting import unbound_context
+from turnctl.tokens.event import release_all
 from turnctl.waiting.unstruck import Unstruck, unstruck
-from turnctl.waiting.worker import Worker
 
 if TYPE_CHECKING:
     from turnctl.agent.running import Run
@@ -128,16 +126,12 @@ def _tell_end(run: Run, hooks: object, record: RunRecord) -> list[str]:
 
 def _bounded(run: Run, name: str, fn: Callable[[Any], object], told: object) -> list[str]:
     """Call a function of the host, within the grace. What is to be noted."""
-    worker = Worker(None, fn, (told,), {}, name=name, context=unbound_context())
-    try:
-        worker.start()
-    except (RuntimeError, BlockingIOError) as error:  # no thread is to be had, and nothing else would bound it
-        return [f"{name} was not called: {described(error)}"]
-    if not park(
-        lambda: worker.has_ended or run.is_hurried, run.turn.grace_s, worker.waiters, run.hurry_waiters
-    ) or not worker.wait(0.05 if run.is_hurried else 0):
-        abandoned.add(worker)
-        return [f"{name} was left behind{worker.where()}: it did not come back within the grace"]
-    if worker.thread is not None:
-        worker.thread.join()
-    return [] if worker.error is None else [f"{name} failed: {described(worker.error)}"]
+    return tell_bounded(
+        name,
+        fn,
+        told,
+        run.turn.grace_s,
+        turn_id=run.run_id,
+        is_hurried=lambda: run.is_hurried,
+        hurry_waiters=run.hurry_waiters,
+    )

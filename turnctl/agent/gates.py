@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import turnctl.waiting.asks as asks
 from turnctl import clock, points
+from turnctl.agent.bounded import tell_bounded
 from turnctl.errors import CancelledError, TurnOver
 from turnctl.records.runs import GateKind, GateRecord
 from turnctl.spelling import described
 from turnctl.waiting import abandoned
-from turnctl.waiting.aborting import unbound_context
 from turnctl.waiting.worker import Worker
 
 if TYPE_CHECKING:
@@ -203,12 +203,8 @@ class _Posting:
     def withdraw(self, question: Question) -> object:
         self._telling.withdraw(question)
         name = f"withdrawing {asks.name_of_prompt(question.prompt)}"
-        worker = Worker(None, self._source.withdraw, (question,), {}, name=name, context=unbound_context())
-        worker.start()
-        if not worker.wait(self._patience):
-            abandoned.add(worker, self._turn.turn_id)
-        elif worker.error is not None:
-            self._turn.notes.append(f"{name} failed: {described(worker.error)}")
+        tell = self._source.withdraw
+        self._turn.notes.extend(tell_bounded(name, tell, question, self._patience, turn_id=self._turn.turn_id))
         return None
 
 
