@@ -6,7 +6,8 @@ Invariants
   V2  What a tool came to is kept as soon as it is known, whatever becomes of its siblings. A value that came back after
       the stop, within the grace, is a result: it says what happened.
   V3  A wave that is stopped ends when each of its calls has come back or was left behind, all at the same time.
-  V4  A tool that has an effect, or has started a command or a turn, is given the grace; a plain one the patience.
+  V4  A tool that has an effect, or has started a command or a turn, is given the grace; a plain one the patience,
+      counted from the end of a shield that it is in (``waiting.patience``).
 
 May block: ``carry_out``, as the tools do. Tools run on threads of the turn, in the caller's context.
 """

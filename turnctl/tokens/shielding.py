@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from turnctl.clock import monotonic, parse_duration
 from turnctl.errors import CancelledError
+from turnctl.tokens.event import release_all
 from turnctl.tokens.tree import is_under
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from turnctl.tokens.token import CancelToken
 
-__all__ = ["Shield", "is_shielded", "shielded_until", "shields"]
+__all__ = ["Shield", "is_shielded", "shield_over", "shielded_until", "shields"]
 
 shields: ContextVar[tuple[Shield, ...]] = ContextVar("turnctl_shields", default=())
 
@@ -30,7 +31,7 @@ class Shield:
     A stop of level ``kill`` passes through. Shields nest; one object serves one ``with`` at a time.
     """
 
-    __slots__ = ("_outer", "ends_at", "max_s", "token")
+    __slots__ = ("_outer", "ends_at", "left_at", "max_s", "token")
 
     def __init__(self, token: CancelToken, limit: float | str) -> None:
         self.token = token
@@ -38,10 +39,12 @@ class Shield:
         assert seconds is not None
         self.max_s = seconds
         self.ends_at = 0.0
+        #: when its ``with`` was left, for who waits for what runs in it; None until then
+        self.left_at: float | None = None
         self._outer: tuple[Shield, ...] = ()
 
     def __enter__(self) -> Self:
-        self.ends_at = monotonic() + self.max_s
+        self.left_at, self.ends_at = None, monotonic() + self.max_s
         self._outer = shields.get()
         shields.set((*self._outer, self))
         return self
@@ -50,7 +53,11 @@ class Shield:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         shields.set(self._outer)
-        if not self.token.cancelled or is_shielded(self.token):
+        self.left_at = monotonic()
+        if not self.token.cancelled:
+            return
+        release_all(self.token._grow().waiters)  # who waits for the body has no reason to do so any more
+        if is_shielded(self.token):
             return
         if error is None:
             raise self.token._raised(after_work=False)
@@ -58,14 +65,22 @@ class Shield:
             error.add_note(f"{self.token!r} was stopped while this ran under its shield")
 
 
-def shielded_until(token: CancelToken) -> float | None:
-    """Monotonic seconds until which a stop of ``token`` is held back in this context; None if it is not."""
+def shield_over(token: CancelToken) -> Shield | None:
+    """The shield of this context that holds a stop of ``token`` back, the longest of several; None if none does."""
     found = shields.get()
     if not found or token.level == "kill":
         return None
     now = monotonic()
-    ends = [s.ends_at for s in found if s.ends_at > now and is_under(token, s.token)]
-    return max(ends, default=None)
+    over = [one for one in found if one.ends_at > now and is_under(token, one.token)]
+    return max(over, key=lambda one: one.ends_at, default=None)
+
+
+def shielded_until(token: CancelToken) -> float | None:
+    """Monotonic seconds until which a stop of ``token`` is held back in this context; None if it is not."""
+    if not shields.get():
+        return None
+    shield = shield_over(token)
+    return None if shield is None else shield.ends_at
 
 
 def is_shielded(token: CancelToken) -> bool:

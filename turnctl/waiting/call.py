@@ -37,6 +37,7 @@ from turnctl.waiting.aborting import NO_ABORT, Abort
 from turnctl.waiting.inject import Injection, Interrupted
 from turnctl.waiting.late import LateResult
 from turnctl.waiting.parking import grace_end, must_raise, pend, token_in
+from turnctl.waiting.patience import Forbearance, Patience
 from turnctl.waiting.threads import context_of
 from turnctl.waiting.worker import Worker, name_of
 
@@ -49,7 +50,6 @@ __all__ = ["LateResult", "Patience", "Prefer", "RacedCall", "call"]
 
 T = TypeVar("T")
 Prefer = Literal["cancel", "result"]
-Patience = Callable[[], float | None]
 
 _PREFERS = ("cancel", "result")
 _THROWS = (0.1, 0.3, 0.6)  # seconds that the function has to come back after each throw
@@ -127,7 +127,7 @@ class RacedCall(Worker):
         #: how many calls on this thread are being ended now
         self.ending_inside = 0
         self._abort = NO_ABORT if abort is None else Abort(turn, self.name, abort)
-        self._patience = patience
+        self._forbearance = None if patience is None else Forbearance(patience, token)
         #: whether who runs it here came back from it, or was left in it (``waiting.driving``)
         self.fate: list[str] = []
         self._asked = False
@@ -263,19 +263,15 @@ class RacedCall(Worker):
 
     def _bounded(self, kill_at: Callable[[], float]) -> Callable[[], float]:
         """``kill_at``, but not later than the patience with this function is over."""
-        patience = self._patience
-        if patience is None:
+        forbearance = self._forbearance
+        if forbearance is None:
             return kill_at
-        since = self._stopped_at()
 
         def at() -> float:
-            seconds = patience()
-            return kill_at() if seconds is None else min(kill_at(), since + seconds)
+            until = forbearance.until(self._context)
+            return kill_at() if until is None else min(kill_at(), until)
 
         return at
-
-    def _stopped_at(self) -> float:
-        return next((stop.at for stop in self.token._stops() if stop.level != "soft"), clock.monotonic())
 
     def _see_to_abort(self) -> None:
         if not self._ended and self.activity is not None:
@@ -289,7 +285,8 @@ class RacedCall(Worker):
     def _lists(self) -> list[list[LockType]]:
         # a later stop, which may shorten the grace, wakes one of these
         turn = self._of
-        return [turn._hurry_waiters, turn.token._grow().waiters, self.token._grow().waiters]
+        shielding = [] if self._forbearance is None else self._forbearance.waiters()
+        return [turn._hurry_waiters, turn.token._grow().waiters, self.token._grow().waiters, *shielding]
 
     def _wait_for(self, one: Worker, kill_at: Callable[[], float]) -> None:
         while not one._ended:
@@ -358,10 +355,12 @@ class RacedCall(Worker):
     def _why_not(self) -> str:
         injection = self.injection
         if injection is None:
-            seconds = None if self._patience is None else self._patience()
-            if seconds is None or grace_end(self._of, self.token) < self._stopped_at() + seconds:
+            forbearance = self._forbearance
+            until = None if forbearance is None else forbearance.until(self._context)
+            if forbearance is None or until is None or grace_end(self._of, self.token) < until:
                 return "it did not come back within the grace"
-            return f"it did not come back within {format_duration(seconds)}"
+            behind = " of the end of its shield" if forbearance.was_shielded else ""
+            return f"it did not come back within {format_duration(forbearance.seconds() or 0.0)}{behind}"
         if injection.is_pending:
             return "it stands in C code, and is interrupted as soon as that returns"
         taken = injection.delivered - injection.lost
