@@ -92,7 +92,20 @@ def exchange(run: Run) -> Reply:
         turn.check()
         if loop.breaker is not None:
             _beside(run, loop.breaker.succeeded)
+        _note(run, reply)
         return reply
+
+
+def _note(run: Run, reply: Reply) -> None:
+    """What is odd about a reply, once: also a budget that cannot be kept to, since nobody knows what was used."""
+    loop, usage, notes = run.loop, reply.usage, list(reply.notes)
+    if loop.max_tokens is not None and usage is None:
+        notes.append("there is a max_tokens, and a reply did not tell what it used: it counts for nothing")
+    if loop.max_cost is not None and (usage is None or usage.cost is None):
+        notes.append("there is a max_cost, and what a reply cost is not known: it counts for nothing")
+    for text in notes:
+        if text not in run.state.notes:
+            run.note(text)
 
 
 def _beside(run: Run, fn: Callable[..., Any], *args: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from turnctl.agent.counting import counted
 from turnctl.agent.encodable import sendable, well_formed
 from turnctl.agent.naming import fresh
 from turnctl.records.messages import (
@@ -88,7 +89,8 @@ def reply_of(given: Any) -> Reply:
     """What a model gave, as a reply: one already, a message, a text, or a ``Call`` or several.
 
     Each call can be told, sent and kept afterwards: it has an id of its own, made new where it is missing or comes
-    twice, a name that is text, and arguments that JSON has; others stay as the text that shows them, in ``raw``.
+    twice, a name that is text, and arguments that JSON has; others stay as the text that shows them, in ``raw``. Its
+    usage can be added up (``agent.counting``).
     """
     if isinstance(given, Reply):
         held: Any = given.message
@@ -107,6 +109,7 @@ def reply_of(given: Any) -> Reply:
 
 
 def _sound(reply: Reply) -> Reply:
+    reply = counted(reply)
     message = reply.message
     ids: list[Any] = [call.id for call in message.calls]
     if not ids:
@@ -116,7 +119,7 @@ def _sound(reply: Reply) -> Reply:
     taken: set[str] = set()
     parts = [_mended(part, taken) if isinstance(part, Call) else part for part in message.parts]
     made = Message(message.role, parts, message.marks)
-    return Reply(made, reply.stop, reply.usage, reply.model, reply.id, reply.raw_stop)
+    return Reply(made, reply.stop, reply.usage, reply.model, reply.id, reply.raw_stop, reply.notes)
 
 
 def _is_sound(call: Call) -> bool:

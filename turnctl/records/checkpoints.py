@@ -5,6 +5,7 @@ Pure. What is read here was written elsewhere, perhaps by hand: each field is lo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
@@ -115,9 +116,19 @@ class RunCheckpoint:
         for name in ("step", "attempts", "retries", "elapsed_s"):
             if not getattr(self, name) >= 0:
                 raise BadArgument(f"checkpoint.{name} is 0 or more, not {getattr(self, name)!r}")
+        _check_usage(self.usage, "checkpoint.usage")
+        for n, step in enumerate(self.steps):
+            _check_usage(step.usage, f"checkpoint.steps[{n}].usage")
         replies = [one for one in self.transcript if one.role == "assistant" and one.is_fed]
         if self.pending and (not replies or [one.call for one in self.pending] != list(replies[-1].calls)):
             raise BadArgument("checkpoint.pending does not have the calls of its last reply; was it changed by hand?")
+
+
+def _check_usage(usage: Usage, where: str) -> None:
+    """Raise ``BadArgument`` for what would take away from what a run has used."""
+    for name, value in usage.as_dict().items():
+        if value is not None and not (math.isfinite(value) and value >= 0):
+            raise BadArgument(f"{where}.{name} is 0 or more, not {value!r}")
 
 
 _NAMES = tuple(field.name for field in attrs.fields(RunCheckpoint) if field.name != "extra")

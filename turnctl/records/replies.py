@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, get_args
 
 import attrs
@@ -49,7 +49,10 @@ class Usage:
 
 @attrs.frozen
 class Reply:
-    """One whole reply. ``usage`` is None where the provider told nothing; ``raw_stop`` is its own word for ``stop``."""
+    """One whole reply. ``usage`` is None where the provider told nothing; ``raw_stop`` is its own word for ``stop``.
+
+    ``notes`` are lines for the record of a run, such as what of the usage could not be counted.
+    """
 
     message: Message
     stop: ReplyStop = attrs.field(default="end", validator=attrs.validators.in_(STOPS))
@@ -57,6 +60,11 @@ class Reply:
     model: str | None = None
     id: str | None = None
     raw_stop: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def counted(self, usage: Usage | None, notes: Iterable[str]) -> Reply:
+        """The same with that usage, and with these notes behind its own."""
+        return attrs.evolve(self, usage=usage, notes=(*self.notes, *notes))
 
     def priced(self, price: Callable[[Usage], float] | None) -> Reply:
         """The same with what its tokens cost, where both are known."""

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from turnctl.agent.closing.shapes import Item, plain, without_none
+from turnctl.agent.counting import Tally
+from turnctl.agent.members import get
 from turnctl.agent.wires.anthropic import parts_of_blocks, to_anthropic, tools_to_anthropic
 from turnctl.agent.wires.client import ClientModel, Reading, marked_if_cut
-from turnctl.agent.wires.reading import get, number
 from turnctl.records.messages import Message
 from turnctl.records.replies import CallDelta, Delta, Reply, ReplyStop, TextDelta, ThinkingDelta, Usage
 
@@ -66,12 +67,15 @@ class AnthropicMessages(ClientModel):
         return _Events()
 
 
-def usage_of(told: Any) -> Usage | None:
-    if told is None:
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+def usage_of(tally: Tally) -> Usage | None:
+    if not tally.is_told:
         return None
-    cached = number(told, "cache_read_input_tokens")
-    fed = number(told, "input_tokens") + cached + number(told, "cache_creation_input_tokens")
-    return Usage(fed, number(told, "output_tokens"), cached)
+    cached = tally["cache_read_input_tokens"]
+    fed = tally["input_tokens"] + cached + tally["cache_creation_input_tokens"]
+    return Usage(fed, tally["output_tokens"], cached)
 
 
 def reply_of_message(given: Any) -> Reply:
@@ -80,7 +84,9 @@ def reply_of_message(given: Any) -> Reply:
     word = get(given, "stop_reason")
     stop = _STOPS.get(word, "other") if word else "cut"
     message = marked_if_cut(Message("assistant", parts_of_blocks(blocks)), stop)
-    return Reply(message, stop, usage_of(get(given, "usage")), get(given, "model"), get(given, "id"), word)
+    tally = Tally()
+    tally.add(get(given, "usage"), *_COUNTS)
+    return Reply(message, stop, usage_of(tally), get(given, "model"), get(given, "id"), word, tally.notes)
 
 
 class _Events:
@@ -91,26 +97,21 @@ class _Events:
         self._pieces: dict[int, list[str]] = {}
         self._calls: dict[int, int] = {}
         self._start: Any = None
-        self._usage: Item = {}
+        self._tally = Tally()
         self._word: str | None = None
 
     def read(self, event: Any) -> Iterator[Delta]:
         kind = get(event, "type")
         if kind == "message_start":
             self._start = get(event, "message")
-            self._count(get(self._start, "usage"))
+            self._tally.add(get(self._start, "usage"), *_COUNTS)
         elif kind == "content_block_start":
             yield from self._begin(get(event, "index", 0), plain(get(event, "content_block"), "a content block"))
         elif kind == "content_block_delta":
             yield from self._more(get(event, "index", 0), get(event, "delta"))
         elif kind == "message_delta":
             self._word = get(get(event, "delta"), "stop_reason") or self._word
-            self._count(get(event, "usage"))
-
-    def _count(self, told: Any) -> None:
-        """What is told later is told in sum, and stands for what was told before."""
-        if told is not None:
-            self._usage.update(without_none(plain(told, "the usage")))
+            self._tally.add(get(event, "usage"), *_COUNTS)
 
     def _begin(self, index: int, block: Item) -> Iterator[Delta]:
         self._blocks[index] = block = without_none(block)
@@ -151,8 +152,8 @@ class _Events:
         if stop == "cut":  # thinking without its signature is of no use to anybody
             blocks = [block for block in blocks if block.get("type") != "thinking" or block.get("signature")]
         message = marked_if_cut(Message("assistant", parts_of_blocks(blocks)), stop)
-        usage = usage_of(self._usage) if self._usage else None
-        return Reply(message, stop, usage, get(self._start, "model"), get(self._start, "id"), self._word)
+        start, tally = self._start, self._tally
+        return Reply(message, stop, usage_of(tally), get(start, "model"), get(start, "id"), self._word, tally.notes)
 
 
 def _object_of(text: str) -> Any:

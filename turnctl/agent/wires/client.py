@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
+from turnctl.agent.counting import priced
 from turnctl.agent.wires.reading import closing
 from turnctl.errors import BadArgument
 from turnctl.records.messages import Mark, Message
@@ -74,7 +75,7 @@ class ClientModel:
 
     def complete(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> Reply:
         """One whole reply."""
-        return self._whole(self._create(**self.request(messages, tools))).priced(self._price)
+        return priced(self._whole(self._create(**self.request(messages, tools))), self._price)
 
     def stream(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> Iterator[Delta | Reply]:
         """The reply as it comes; at last the whole of it. Nothing is sent before the first item is asked for.
@@ -85,7 +86,7 @@ class ClientModel:
         with closing(self._create(**self._streamed(self.request(messages, tools)))) as source:
             for piece in source:
                 yield from reading.read(piece)
-        yield reading.reply().priced(self._price)
+        yield priced(reading.reply(), self._price)
 
 
 def marked_if_cut(message: Message, stop: ReplyStop) -> Message:

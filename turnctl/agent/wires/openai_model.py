@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from turnctl.agent.calling import Calling, call_of
+from turnctl.agent.counting import Tally
 from turnctl.agent.encodable import well_formed
+from turnctl.agent.members import get
 from turnctl.agent.messages import reply_of
 from turnctl.agent.wires.client import ClientModel, Reading, marked_if_cut
 from turnctl.agent.wires.openai import to_openai, tools_to_openai
-from turnctl.agent.wires.reading import get, number
 from turnctl.errors import TurnctlError
 from turnctl.records.messages import Message
 from turnctl.records.replies import Delta, Reply, ReplyStop, TextDelta, ThinkingDelta, Usage
@@ -70,13 +71,22 @@ class OpenAIChat(ClientModel):
         return _Chunks()
 
 
-def usage_of(given: Any) -> Usage | None:
-    """The tokens of a reply; those from a cache are among the input."""
-    told = get(given, "usage")
-    if told is None:
+def count(tally: Tally, told: Any) -> None:
+    """Count what a completion or a chunk tells of tokens."""
+    tally.add(told, "prompt_tokens", "completion_tokens", "total_tokens")
+    tally.add(get(told, "prompt_tokens_details"), "cached_tokens", of="prompt_tokens_details")
+
+
+def usage_of(tally: Tally) -> Usage | None:
+    """The tokens of a reply; those from a cache are among the input. Of two counts the sum tells a missing one."""
+    if not tally.is_told:
         return None
-    details = get(told, "prompt_tokens_details")
-    return Usage(number(told, "prompt_tokens"), number(told, "completion_tokens"), number(details, "cached_tokens"))
+    fed, written, both = tally["prompt_tokens"], tally["completion_tokens"], tally["total_tokens"]
+    if "prompt_tokens" not in tally:
+        fed = max(both - written, 0)
+    elif "completion_tokens" not in tally:
+        written = max(both - fed, 0)
+    return Usage(fed, written, tally["cached_tokens"])
 
 
 def text_of(content: Any) -> str:
@@ -117,7 +127,10 @@ def reply_of_completion(given: Any) -> Reply:
     word = get(choice, "finish_reason")
     found = Message.assistant(well_formed(text_of(get(message, "content")) or refusal), calls)
     stop = stop_of(word or "stop", bool(calls), bool(refusal))
-    return reply_of(Reply(found, stop, usage_of(given), get(given, "model"), get(given, "id"), word))
+    tally = Tally()
+    count(tally, get(given, "usage"))
+    usage = usage_of(tally)
+    return reply_of(Reply(found, stop, usage, get(given, "model"), get(given, "id"), word, tally.notes))
 
 
 class _Chunks:
@@ -128,12 +141,12 @@ class _Chunks:
         self._calling = Calling()
         self._refused = False
         self._word: str | None = None
-        self._usage: Usage | None = None
+        self._tally = Tally()
         self._model: str | None = None
         self._id: str | None = None
 
     def read(self, chunk: Any) -> Iterator[Delta]:
-        self._usage = usage_of(chunk) or self._usage
+        count(self._tally, get(chunk, "usage"))
         self._model = get(chunk, "model") or self._model
         self._id = get(chunk, "id") or self._id
         for choice in get(chunk, "choices", ()):
@@ -164,4 +177,5 @@ class _Chunks:
         calls = self._calling.calls()
         message = Message.assistant(well_formed("".join(self._texts)), calls)
         stop = stop_of(self._word, bool(calls), self._refused and self._word is not None)
-        return Reply(marked_if_cut(message, stop), stop, self._usage, self._model, self._id, self._word)
+        tally, whole = self._tally, marked_if_cut(message, stop)
+        return Reply(whole, stop, usage_of(tally), self._model, self._id, self._word, tally.notes)

@@ -12,20 +12,9 @@ from typing import Any
 from turnctl.errors import BadArgument
 from turnctl.records.messages import STATUS_WORDS, ResultStatus
 
-__all__ = ["closing", "get", "number", "spec_of", "status_of"]
+__all__ = ["closing", "spec_of", "status_of"]
 
 _STATUS_OF = {words: status for status, words in STATUS_WORDS.items()}
-
-
-def get(given: Any, name: str, default: Any = None) -> Any:
-    """A member of an object or of a dict; ``default`` for one that is not there, or None."""
-    found = given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
-    return default if found is None else found
-
-
-def number(given: Any, name: str) -> int:
-    found = get(given, name, 0)
-    return found if isinstance(found, int) else 0
 
 
 def status_of(text: str, *, is_error: bool = False) -> ResultStatus:
