@@ -18,11 +18,13 @@ from turnctl.cli.group import COMMANDS
 
 LISTED = ", ".join(sorted(COMMANDS))
 NOT_FOR_HELP = [*NEVER, "subprocess", "attrs", "turnctl.turns", "turnctl.cli.run", "turnctl.cli.execute"]
-#: of what click imports: the parser of Python, the names of systems; and paths, with their networks
+#: of what click imports: the parser of Python, the names of systems, languages; and paths, with their networks
 OF_INSPECT = {"ast", "dis", "tokenize"}
-UNUSED_BY_CLICK = {"platform", "pathlib", "ipaddress", "urllib.parse"}
-if sys.version_info < (3, 12):  # from then on typing itself wants that parser
-    UNUSED_BY_CLICK |= OF_INSPECT
+UNUSED_BY_CLICK = {"platform", "pathlib", "ipaddress", "urllib.parse", "gettext", "locale", "difflib"}
+if sys.version_info < (3, 12):  # from then on typing itself wants that parser, and datetime makes nothing twice
+    UNUSED_BY_CLICK |= OF_INSPECT | {"datetime"}
+#: what changes how signals are taken, or waits
+NOT_TO_LOOK = {"signal", "select", "turnctl.cli.status", "turnctl.cli.options"}
 
 
 def test_help_shows_the_commands() -> None:
@@ -66,7 +68,7 @@ def test_looking_is_lean(tmp_path: Path, shelf: Path, args: list[str]) -> None:
     loaded = loaded_by(tmp_path, *args, env={"TURNCTL_STATE_DIR": str(shelf)})
 
     assert "turnctl.ledger.glance" in loaded
-    assert set() == loaded & {"turnctl.turns", "turnctl.ledger.sqlite", "attr", "attrs", *NOT_FOR_LOOKING}
+    assert set() == loaded & {"turnctl.turns", "turnctl.ledger.sqlite", "attr", "attrs", *NOT_TO_LOOK, *NOT_FOR_LOOKING}
     unused = UNUSED_BY_CLICK - OF_INSPECT if importlib.metadata.version("click").startswith("8.0.") else UNUSED_BY_CLICK
     assert set() == loaded & unused  # click 8.0 asks inspect for the text of each command
 

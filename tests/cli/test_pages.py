@@ -11,7 +11,7 @@ import click
 import pytest
 
 from turnctl.cli.command import Command
-from turnctl.cli.options import Duration
+from turnctl.cli.duration import Duration
 from turnctl.cli.pages.__main__ import docs, main, man
 from turnctl.cli.pages.markdown import reference
 from turnctl.cli.pages.model import Example, Group, Option, Page

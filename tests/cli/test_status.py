@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from turnctl.cli.status import Ending, ExitStatus, decide
+from turnctl.cli.ending import Ending
+from turnctl.cli.status import ExitStatus, decide
 from turnctl.records.process import ProcessOutcome, Survivor
 from turnctl.records.report import TurnReport
 from turnctl.records.stops import StopRecord

@@ -6,7 +6,6 @@ then the document says why, and the same stands on stderr.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -15,9 +14,9 @@ import click
 from turnctl.cli.codes import Code
 from turnctl.cli.command import Command
 from turnctl.cli.common import option, quiet_option, state_dir_option
+from turnctl.cli.ending import Ending
 from turnctl.cli.faults import tell_of_fault
 from turnctl.cli.problems import Problem, of_fault, of_store, of_system
-from turnctl.cli.status import Ending
 from turnctl.cli.stdout import put_document
 from turnctl.cli.talk import complain
 from turnctl.errors import StoreError
@@ -41,7 +40,9 @@ class Answering(Command):
             result = super().invoke(ctx)
             return result if isinstance(result, Ending) else Ending(int(result or Code.OK))
         except BrokenPipeError:
-            return Ending.by(signal.SIGPIPE)  # whoever read it has seen enough
+            from signal import SIGPIPE
+
+            return Ending.by(SIGPIPE)  # whoever read it has seen enough
         except StoreError as error:
             return self._tell(ctx, of_store(error))
         except Problem as problem:

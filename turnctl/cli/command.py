@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from turnctl.cli.common import common_options, group_of, path_of, with_variables
+from turnctl.cli.common import COMMON, common_options, group_of, path_of, with_variables
 from turnctl.cli.settings.taking import take, tell
 
 __all__ = ["Command", "Forwarding"]
@@ -47,7 +47,7 @@ class Command(click.Command):
         self.family = family
         params = [*self.params, *common_options(self.params)]
         # in one order, whatever each command reads itself
-        rank = {one.name: n for n, one in enumerate(common_options([]), 1)}
+        rank = {name: n for n, name in enumerate(COMMON, 1)}
         self.params = sorted(params, key=lambda one: rank.get(one.name, 0) if group_of(one) == "common" else 0)
         with_variables(path_of(self), self.params)
 

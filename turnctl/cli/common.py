@@ -18,6 +18,7 @@ from turnctl.cli.settings.scopes import Files, files_for
 from turnctl.cli.times import TIME_FORMATS
 
 __all__ = [
+    "COMMON",
     "GROUPS",
     "SHARED",
     "Files",
@@ -252,6 +253,9 @@ _MAKERS: dict[str, Callable[..., Option]] = {
     "config": _made("--config", metavar="FILE", help="Take settings from this file, and from no other."),
     "no_config": _made("--no-config", is_flag=True, help="Take settings from no file."),
 }
+
+#: the names of the common options, in their order
+COMMON = tuple(_MAKERS)
 
 
 def common_options(params: Iterable[click.Parameter], *, expose: bool = False) -> list[Option]:

@@ -12,7 +12,7 @@ import click
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.colour import Colour, is_coloured, paint_state
-from turnctl.cli.options import Duration
+from turnctl.cli.duration import Duration
 from turnctl.cli.problems import Problem
 from turnctl.cli.settings.taking import taken_of
 from turnctl.cli.showing import colour_option

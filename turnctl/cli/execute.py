@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import turnctl.processes.command  # noqa: F401 - what ``Turn.run`` loads, before the time of its timeout runs
 from turnctl import log
 from turnctl.cli import summary
+from turnctl.cli.ending import Ending
 from turnctl.cli.environment import undo_coercion
 from turnctl.cli.members import members, warden_of
 from turnctl.cli.presses import Presses
 from turnctl.cli.record import NO_RECORD, Record, Wanted
-from turnctl.cli.status import Ending, ExitStatus, decide
+from turnctl.cli.status import ExitStatus, decide
 from turnctl.cli.streams import BOTH, read_outputs
 from turnctl.cli.talk import complain, explain, names, say
 from turnctl.clock import format_duration, parse_duration

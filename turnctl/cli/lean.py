@@ -1,12 +1,15 @@
 """Loading click and attrs without what nothing here uses of them: a good part of the time until a command begins.
 
 click imports ``inspect``, with the parser of Python behind it, to take the indentation out of help texts; and ``uuid``,
-which until Python 3.13 has ``platform`` find out by regular expressions what system this is. attrs, which most commands
-load, makes a dozen classes of validators, and asks ``platform`` what Python this is.
+which until Python 3.13 has ``platform`` find out by regular expressions what system this is. It has its texts
+translated by ``gettext``, with ``locale`` behind it, and looks by ``difflib`` what a short option could have been meant
+for before it takes it as one. Python 3.11 makes all classes of ``datetime`` before it takes those of ``_datetime``.
+attrs, which most commands load, makes a dozen classes of validators, and asks ``platform`` what Python this is.
 
 So these modules are put off: in the place of each stands one that loads it when anything of it is asked for, and gives
 that. What a stand-in answers itself is what the module would: the text of one line that ``inspect.cleandoc`` is given,
-and the two words of ``platform``.
+the two words of ``platform``, a text that there is no translation of, that words of too different lengths are not
+close, and the classes of ``_datetime``.
 
 What is loaded already stays as it is; from Python 3.12 on ``typing`` asks for ``inspect`` itself. Thread-safe; a
 library that is imported later sees no difference.
@@ -18,6 +21,7 @@ import gc
 import os
 import sys
 from _thread import allocate_lock
+from collections.abc import Iterable
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -34,6 +38,8 @@ class _Later(ModuleType):
         self._lock = allocate_lock()
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__path__":  # which ``from ... import`` looks for, and only packages have
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         return getattr(self.real(), name)
 
     def real(self) -> ModuleType:
@@ -58,8 +64,70 @@ def _inspect() -> _Later:
     return later
 
 
+def _gettext() -> _Later:
+    later = _Later("gettext")
+
+    def is_put_off() -> bool:
+        # nobody has named a domain then, and the files of the one that is meant without a name are of no program
+        if sys.modules.get("gettext") is not later:
+            return False
+        folder = os.path.join(sys.base_prefix, "share", "locale")
+        try:
+            names = os.listdir(folder)
+        except FileNotFoundError:
+            return True
+        return not any(os.path.exists(f"{folder}/{name}/LC_MESSAGES/messages.mo") for name in names)
+
+    def gettext(message: str) -> str:
+        """As ``gettext.gettext``: the same where there is no translation at all."""
+        return message if is_put_off() else str(later.real().gettext(message))
+
+    def ngettext(msgid1: str, msgid2: str, n: int) -> str:
+        """As ``gettext.ngettext``: the first for one, the second for another number."""
+        if is_put_off():
+            return msgid1 if n == 1 else msgid2
+        return str(later.real().ngettext(msgid1, msgid2, n))
+
+    later.__dict__.update(gettext=gettext, ngettext=ngettext)
+    return later
+
+
+def _difflib() -> _Later:
+    later = _Later("difflib")
+
+    def get_close_matches(word: str, possibilities: Iterable[str], n: int = 3, cutoff: float = 0.6) -> list[str]:
+        """As ``difflib.get_close_matches``: none where no letter could be amiss, and it is too little all the same."""
+        known = list(possibilities)
+        if n > 0 and 0.0 < cutoff <= 1.0 and all(_most_alike(word, one) < cutoff for one in known):
+            return []
+        return list(later.real().get_close_matches(word, known, n, cutoff))
+
+    later.__dict__.update(get_close_matches=get_close_matches)
+    return later
+
+
+def _most_alike(one: str, other: str) -> float:
+    """What ``difflib.SequenceMatcher`` can give at most for two of their lengths."""
+    length = len(one) + len(other)
+    return 2.0 * min(len(one), len(other)) / length if length else 1.0
+
+
+def _datetime() -> _Later | None:
+    """For the Pythons that make the classes twice."""
+    if sys.version_info >= (3, 12):
+        return None
+    try:
+        made = import_module("_datetime")
+    except ImportError:
+        return None
+    return _Later("datetime", **{name: value for name, value in vars(made).items() if not name.startswith("__")})
+
+
 def _laters() -> list[_Later]:
-    found = [_inspect(), _Later("attr.validators"), _Later("attrs.validators")]
+    found = [_inspect(), _gettext(), _difflib(), _Later("attr.validators"), _Later("attrs.validators")]
+    dates = _datetime()
+    if dates is not None:
+        found.append(dates)
     if sys.implementation.name == "cpython":
         answers = {"system": lambda: os.uname().sysname, "python_implementation": lambda: "CPython"}
         found.append(_Later("platform", **answers))

@@ -12,8 +12,9 @@ from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.commands import Commands
 from turnctl.cli.common import option
+from turnctl.cli.duration import Duration
 from turnctl.cli.interrupts import telling_when_interrupted
-from turnctl.cli.options import Duration, Folder
+from turnctl.cli.options import Folder
 from turnctl.cli.problems import Problem
 from turnctl.cli.progress import Progress, can_move
 from turnctl.cli.stdout import put, put_document

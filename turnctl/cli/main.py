@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # ``signal`` makes enumerations; what only looks uses none
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from turnctl.cli.status import Ending
+    from turnctl.cli.ending import Ending
 
 __all__ = ["die_of", "main"]
 
@@ -18,8 +18,8 @@ __all__ = ["die_of", "main"]
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line on ``args`` (default: those of this process), and end the process accordingly."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # die of it, as of the others, until a command says otherwise
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # die of it, as of the others, until a command says otherwise
     given = list(sys.argv[1:] if args is None else args)
     if given[:1] == ["__complete"]:
         from turnctl.cli.completing.answer import answer
@@ -42,8 +42,8 @@ def _ending_of(args: list[str]) -> Ending:
     load_click()
     import click
 
+    from turnctl.cli.ending import Ending
     from turnctl.cli.group import cli
-    from turnctl.cli.status import Ending, ExitStatus
 
     said = StringIO()  # what we say on stdout, help and version, and not what a command writes there
     try:
@@ -51,6 +51,7 @@ def _ending_of(args: list[str]) -> Ending:
             result: Any = cli.main(args, prog_name="turnctl", standalone_mode=False)
     except click.UsageError as error:
         from turnctl.cli.misuse import tell_of_misuse
+        from turnctl.cli.status import ExitStatus
 
         tell_of_misuse(error, args)
         return Ending(ExitStatus.USAGE)
@@ -61,6 +62,7 @@ def _ending_of(args: list[str]) -> Ending:
         return Ending(error.exit_code)
     except OSError as error:
         # what the machine refuses (no descriptor, no space, a folder that is gone) is no fault of ours
+        from turnctl.cli.status import ExitStatus
         from turnctl.cli.talk import complain
         from turnctl.spelling import in_words
 
@@ -68,6 +70,7 @@ def _ending_of(args: list[str]) -> Ending:
         return Ending(ExitStatus.FAILED)
     except Exception as error:  # noqa: BLE001 - whatever it is, a person gets a line they can pass on
         from turnctl.cli.faults import tell_of_fault
+        from turnctl.cli.status import ExitStatus
 
         tell_of_fault(error)
         return Ending(ExitStatus.BUG)
@@ -77,7 +80,7 @@ def _ending_of(args: list[str]) -> Ending:
 
 def _print(text: str) -> Ending | None:
     """Write to stdout; None, or how to end where that is not possible."""
-    from turnctl.cli.status import Ending
+    from turnctl.cli.ending import Ending
 
     if sys.stdout is None:
         return _lost("it is closed")  # the number may by now be another file's
@@ -93,7 +96,8 @@ def _print(text: str) -> Ending | None:
 
 
 def _lost(why: str | None) -> Ending:
-    from turnctl.cli.status import Ending, ExitStatus
+    from turnctl.cli.ending import Ending
+    from turnctl.cli.status import ExitStatus
     from turnctl.cli.talk import complain
 
     complain(f"could not write to stdout: {why}", "this text goes there; give it a place, such as a pager")
@@ -117,6 +121,7 @@ def die_of(signum: int) -> None:
         except (OSError, ValueError, AttributeError):
             pass  # closed, or nobody reads it
     import resource
+    import signal
 
     # QUIT, ABRT and others would leave a core file of us, not of the command
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

@@ -1,4 +1,4 @@
-"""The kinds of value that options take: durations, signals, folders, files. Each refusal says what would be right."""
+"""The kinds of value that options take: signals, sizes, folders, files. Each refusal says what would be right."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import click
 
 from turnctl.cli import summary
 from turnctl.cli.folder import gone_for
-from turnctl.clock import parse_duration
-from turnctl.errors import BadArgument, BadDuration
+from turnctl.errors import BadArgument
 from turnctl.processes.signames import number_of
 from turnctl.processes.sizes import parse_size
 
-__all__ = ["Duration", "Folder", "Leftovers", "NewFile", "Signal", "Size"]
+__all__ = ["Folder", "Leftovers", "NewFile", "Signal", "Size"]
 
 
 if TYPE_CHECKING:
@@ -24,24 +23,6 @@ if TYPE_CHECKING:
     OfNumber = click.ParamType[int]
 else:
     OfText = OfNumber = click.ParamType
-
-
-class Duration(OfText):
-    """A duration with its unit; given on as text, since ``none`` and a number are not the same."""
-
-    name = "DUR"
-
-    def __init__(self, *, none: bool = False, zero: bool = False) -> None:
-        self._none = none
-        self._zero = zero
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        what = "duration" if param is None else param.opts[-1]
-        try:
-            parse_duration(value, what=what, none=self._none, zero=self._zero, unit_required=True)
-        except BadDuration as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
 
 
 class Size(OfText):

@@ -12,8 +12,8 @@ from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.colour import Colour, is_coloured, paint_state
 from turnctl.cli.common import SessionWanted, Whole
+from turnctl.cli.duration import Duration
 from turnctl.cli.opened import glances, tell_of_none
-from turnctl.cli.options import Duration
 from turnctl.cli.showing import LEAST_SHOWN, Moment, State, colour_option, effects_cell, format_of, line_of, time_option
 from turnctl.cli.stdout import is_terminal, put, put_document, put_line, width
 from turnctl.cli.table import lines

@@ -13,11 +13,11 @@ import click
 
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
+from turnctl.cli.duration import Duration
 from turnctl.cli.effects import one_effect, plain
 from turnctl.cli.interrupts import telling_when_interrupted
 from turnctl.cli.names import find
 from turnctl.cli.opened import no_turns, opened, tell_of_none
-from turnctl.cli.options import Duration
 from turnctl.cli.progress import Progress, can_move
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.talk import explain

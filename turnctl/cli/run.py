@@ -12,14 +12,16 @@ import click
 
 from turnctl.cli.command import Command
 from turnctl.cli.common import quiet_option
+from turnctl.cli.duration import Duration
+from turnctl.cli.ending import Ending
 from turnctl.cli.faults import tell_of_fault
 from turnctl.cli.folder import current
 from turnctl.cli.hygiene import chosen, hygiene_options
 from turnctl.cli.naming import naming_options
-from turnctl.cli.options import Duration, Folder, Leftovers, NewFile, Signal, Size
+from turnctl.cli.options import Folder, Leftovers, NewFile, Signal, Size
 from turnctl.cli.problems import Problem
 from turnctl.cli.record import NotRecorded, record_options, wanted
-from turnctl.cli.status import Ending, ExitStatus
+from turnctl.cli.status import ExitStatus
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.summary import remove as remove_summary
 from turnctl.cli.talk import complain

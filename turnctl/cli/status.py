@@ -5,17 +5,16 @@ from __future__ import annotations
 import signal
 from collections.abc import Collection
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from turnctl.cli.ending import Ending
 from turnctl.processes.signames import number_of
 
 if TYPE_CHECKING:
     from turnctl.records.report import TurnReport
     from turnctl.records.stops import StopRecord
 
-__all__ = ["Ending", "ExitStatus", "decide"]
-
-_BY_SIGNAL = 128
+__all__ = ["ExitStatus", "decide"]
 
 
 class ExitStatus(IntEnum):
@@ -30,18 +29,6 @@ class ExitStatus(IntEnum):
     FAILED = 125
     NOT_EXECUTABLE = 126
     NOT_FOUND = 127
-
-
-class Ending(NamedTuple):
-    """How this process has to end: with a status, and by a signal where ``signal`` names one."""
-
-    status: int
-    signal: int | None = None
-
-    @classmethod
-    def by(cls, signum: int) -> Ending:
-        """The ending of who dies of that signal; the status is the one that shells show for it."""
-        return cls(_BY_SIGNAL + signum, signum)
 
 
 def decide(report: TurnReport, *, keys: Collection[int] = ()) -> Ending:

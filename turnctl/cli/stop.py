@@ -13,10 +13,10 @@ from turnctl import log
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.common import SessionWanted, Whole
+from turnctl.cli.duration import Duration
 from turnctl.cli.interrupts import telling_when_interrupted
 from turnctl.cli.names import find
 from turnctl.cli.opened import no_turns, opened
-from turnctl.cli.options import Duration
 from turnctl.cli.problems import Problem, of_store
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.talk import explain

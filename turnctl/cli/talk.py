@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
-import signal
 import sys
 from collections.abc import Callable, Iterable
 
@@ -34,6 +32,9 @@ def say(*lines: str) -> None:
     """
     if sys.stderr is None:
         return  # closed before we began: the number may by now be another file's
+    import select
+    import signal
+
     text = "".join(f"turnctl: {visible(line)}{line_end}" for line in lines)
     data = f"{clearing}{text}".encode("utf-8", "backslashreplace")[: select.PIPE_BUF]
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})

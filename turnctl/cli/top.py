@@ -12,11 +12,11 @@ from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.colour import Colour, is_coloured
 from turnctl.cli.common import SessionWanted
+from turnctl.cli.duration import Duration
+from turnctl.cli.ending import Ending
 from turnctl.cli.opened import glances
-from turnctl.cli.options import Duration
 from turnctl.cli.problems import Problem
 from turnctl.cli.showing import LEAST_SHOWN, colour_option, effects_cell, line_of
-from turnctl.cli.status import Ending
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.times import ago
 from turnctl.clock import parse_duration, wall

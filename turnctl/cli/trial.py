@@ -14,9 +14,10 @@ import click
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.common import Whole
-from turnctl.cli.options import Duration, Folder
+from turnctl.cli.duration import Duration
+from turnctl.cli.ending import Ending
+from turnctl.cli.options import Folder
 from turnctl.cli.problems import Problem
-from turnctl.cli.status import Ending
 from turnctl.cli.stdout import put, put_document, put_line
 from turnctl.cli.table import lines
 from turnctl.cli.talk import say

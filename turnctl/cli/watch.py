@@ -12,13 +12,13 @@ import click
 from turnctl.cli.answering import Answering, answering
 from turnctl.cli.codes import Code
 from turnctl.cli.colour import Colour, is_coloured
+from turnctl.cli.duration import Duration
+from turnctl.cli.ending import Ending
 from turnctl.cli.names import find
 from turnctl.cli.opened import found_turn, glances
-from turnctl.cli.options import Duration
 from turnctl.cli.problems import Problem
 from turnctl.cli.showing import code_of, colour_option, effects_cell, line_of, precise
 from turnctl.cli.state import CODES
-from turnctl.cli.status import Ending
 from turnctl.cli.stdout import put, put_document, put_line
 from turnctl.cli.talk import say
 from turnctl.clock import parse_duration, wall

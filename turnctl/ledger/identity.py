@@ -112,8 +112,8 @@ def members_of(pid: int) -> list[int] | None:
 
 
 def _boot() -> str:
-    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        return file.read().strip()
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", "rb") as file:
+        return file.read().strip().decode("ascii")
     return ""
 
 

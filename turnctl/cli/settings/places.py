@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shlex
 import stat
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
@@ -93,7 +92,7 @@ def _of_project() -> Iterator[Found]:
                 if os.stat(path).st_uid == os.geteuid():
                     raise
                 continue  # another's, which is not for us to see
-            if name == PYPROJECT and re.search(_OURS, data, re.MULTILINE | re.DOTALL) is None:
+            if name == PYPROJECT and (b"turnctl" not in data or not re.search(_OURS, data, re.MULTILINE | re.DOTALL)):
                 continue
             if found.st_uid not in (0, os.geteuid()):
                 # in a folder for all anybody can have put it there
@@ -127,6 +126,8 @@ def _trusted(path: str) -> bytes:
         text = f"{path} belongs to user {found.st_uid}, not to {os.geteuid()}, and is not believed"
         raise SettingsProblem(text, f"copy it to a file of your own, or {LEAVE_OUT}")
     if found.st_mode & 0o022:
+        import shlex
+
         text = f"{path} can be written by others ({stat.S_IMODE(found.st_mode):04o}), and is not believed"
         raise SettingsProblem(text, f"chmod go-w {shlex.quote(path)}")
     return data
