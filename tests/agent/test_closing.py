@@ -15,6 +15,9 @@ from turnctl.agent.validating import history_problems, validate_history
 from turnctl.errors import BadArgument, BadHistory
 
 UNKNOWN = STATUS_WORDS["cancelled_unknown"]
+#: ids that no provider takes, one as litellm makes them for Gemini, and what is sent in their place
+LONG, SIGNED = "gateway-" + "0123456789" * 9, "call_1__thought__" + "A+/=" * 200
+SHORT, BARE = "call_ee3cc325ea5d5d005dd4618bf4dd89f7", "call_d4a658f3c802178fce6d364fc4e5f63d"
 ASKED = {"role": "user", "content": "go"}
 
 
@@ -177,7 +180,16 @@ CASES: dict[str, tuple[list[Any], list[Any]]] = {
         ],
     ),
     "late evidence of a use": ([use("a"), user(made("a")), user(used("a"))], [use("a"), user(used("a"))]),
+    "id too long": ([call(LONG), told(LONG)], [call(SHORT), told(SHORT, f"did {LONG}")]),
+    "id as long as may be, again": (
+        [call("m" * 40, "m" * 40), told("m" * 40, "1"), told("m" * 40, "2")],
+        [call("m" * 40, f"{'m' * 38}-2"), told("m" * 40, "1"), told(f"{'m' * 38}-2", "2")],
+    ),
+    "id with a signature": ([call(SIGNED), told(SIGNED)], [call(SIGNED), told(SIGNED)]),
+    "use too long": ([use(LONG), user(used(LONG, "1"))], [use(SHORT), user(used(SHORT, "1"))]),
+    "use with a signature": ([use(SIGNED), user(used(SIGNED, "1"))], [use(BARE), user(used(BARE, "1"))]),
     # responses
+    "call_id too long": ([wants(LONG), output(LONG, "1")], [wants(SHORT), output(SHORT, "1")]),
     "call item": ([ASKED, wants("a")], [ASKED, wants("a"), output("a", UNKNOWN)]),
     "reasoning stays with its call": (
         [REASONED, wants("a"), wants("b"), output("b"), output("a")],
@@ -365,6 +377,12 @@ def test_every_result_that_fits_is_kept() -> None:
         ([use("a"), user(used("a")), use("a"), user(used("a"))], "messages[2].content[0] has no id of its own"),
         ([use("a b"), user(used("a b"))], "messages[0].content[0] has no id of its own"),
         ([use("a"), user(used("a", ""))], "messages[1].content[0] is a result without content"),
+        ([call("a" * 41), told("a" * 41)], "messages[0].tool_calls[0] has an id of 41 characters, where 40 are taken"),
+        (
+            [use("a" * 65), user(used("a" * 65))],
+            "messages[0].content[0] has an id of 65 characters, where 64 are taken",
+        ),
+        ([wants("a" * 65), output("a" * 65)], "messages[0] has a call_id of 65 characters, where 64 are taken"),
         ([use("a")], "the history ends before the results of ['a']"),
         ([use("a"), user(used("a"), " ")], "messages[1] has content that is blank"),
         ([wants("a")], "the history ends before the output of 'a'"),

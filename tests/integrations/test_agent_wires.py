@@ -57,6 +57,20 @@ def test_two_steps_with_a_tool(name: str) -> None:
 
 
 @BOTH
+def test_ids_of_another_provider_are_taken(name: str) -> None:
+    """A history that began elsewhere, with ids that this provider refuses, is sent with others, and stays as it is."""
+    odd = ["functions.look:0", "portkey-6aa6db90-1b84-4155-9f32-f658c97d6b1b", "x" * 90]
+    calls, results = [Call(one, "look", {"at": "x"}) for one in odd], [Result(one, "seen", name="look") for one in odd]
+    history = [Message.user("go"), Message.assistant("", calls), Message.tool(*results)]
+    with model(DONE[name]) as server, behind(name, server.url) as chat:
+        reply = chat.complete(history, [Tool(look)])
+
+    assert "done" == reply.message.text
+    assert odd == [one.id for one in history[1].calls] == [one.call_id for one in history[2].results]
+    validate_history(server.asked[0]["messages"], shape=name)  # type: ignore[arg-type]
+
+
+@BOTH
 def test_stream_with_a_call(name: str) -> None:
     """Pieces of text and of a call as they come, and at last the whole reply with its usage."""
     with model(("events", STREAMED[name])) as server, behind(name, server.url) as chat:

@@ -8,7 +8,7 @@ from typing import Any
 History = list[Any]
 
 #: few, so that they come again; the last ones no provider takes
-IDS = ("a", "b", "c", "d", "call_0", "a-2", "", None, "with space", "é")
+IDS = ("a", "b", "c", "d", "call_0", "a-2", "", None, "with space", "é", "m" * 40, "n" * 64, "l" * 900)
 TEXTS = ("hello", "", "  \n", "cancelled, outcome unknown: it may have been carried out, in part or wholly")
 
 

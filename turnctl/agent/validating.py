@@ -2,7 +2,7 @@
 
 Stricter than the providers are where they differ or have changed: each call of the assistant has exactly one result, in
 order, before anything else; no content is blank; ids, names and arguments are of the kind that each wants. It shares
-nothing with what repairs histories but the reading of dicts and objects of the SDKs. Pure.
+nothing with what repairs histories but the reading of dicts and objects of the SDKs, and how long an id may be. Pure.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from turnctl.agent.closing.shapes import Item, Shape, blocks_of, is_blank, items_of, plain, shape_among
+from turnctl.agent.naming import LONGEST_ID, is_too_long
 from turnctl.errors import BadHistory
 
 __all__ = ["history_problems", "validate_history"]
@@ -99,6 +100,8 @@ def _openai_calls(item: Item, where: str) -> Any:
     for n, call in enumerate(calls):
         if not isinstance(ids[n], str) or not ids[n] or ids.index(ids[n]) != n:
             yield f"{where}.tool_calls[{n}] has no id of its own"
+        elif is_too_long(str(ids[n]), LONGEST_ID["openai"]):
+            yield f"{where}.tool_calls[{n}] has an id of {len(str(ids[n]))} characters, where 40 are taken"
         told = plain(call.get("function") or call.get("custom") or {}, where)
         if is_blank(told.get("name")):
             yield f"{where}.tool_calls[{n}] names no function"
@@ -145,6 +148,8 @@ def _anthropic(items: list[Item]) -> Iterable[str]:
             use = block.get("id")
             if not isinstance(use, str) or not _USE_ID.fullmatch(use) or use in seen:
                 yield f"{where}.content[{k}] has no id of its own"
+            elif is_too_long(use, LONGEST_ID["anthropic"], signed=False):
+                yield f"{where}.content[{k}] has an id of {len(use)} characters, where 64 are taken everywhere"
             seen.add(str(use))
             if is_blank(block.get("name")) or not isinstance(block.get("input"), Mapping):
                 yield f"{where}.content[{k}] has no name, or an input that is no object"
@@ -183,6 +188,8 @@ def _responses(items: list[Item]) -> Iterable[str]:
             call_id = item.get("call_id")
             if not isinstance(call_id, str) or not call_id or call_id in seen:
                 yield f"{where} has no call_id of its own"
+            elif is_too_long(call_id, LONGEST_ID["responses"]):
+                yield f"{where} has a call_id of {len(call_id)} characters, where 64 are taken"
             seen.add(str(call_id))
             open_calls.append((f"{kind}_output", str(call_id)))
             if kind in _OUTPUT_OF and is_blank(item.get("name")):

@@ -12,12 +12,13 @@ from typing import Any
 
 from turnctl.agent.closing.matching import Calls, Place, ResultAt, is_made_up, match
 from turnctl.agent.closing.shapes import Item, blocks_of, is_blank
-from turnctl.agent.naming import fresh
+from turnctl.agent.naming import LONGEST_ID, fresh, short
 from turnctl.errors import BadHistory
 from turnctl.records.messages import STATUS_WORDS, ResultStatus
 
 __all__ = ["close", "is_empty_result"]
 
+_LONGEST = LONGEST_ID["anthropic"]
 _NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -94,7 +95,7 @@ def _renamed(blocks: list[Item], taken: set[str]) -> tuple[list[Item], list[tupl
             found.append(block)
             continue
         old = str(block.get("id") or "")
-        new = fresh(_NOT_IN_IDS.sub("_", old) or "call", taken)
+        new = fresh(_NOT_IN_IDS.sub("_", short(old, _LONGEST, signed=False)) or "call", taken, _LONGEST)
         ids.append((new, old))
         found.append(block if new == block.get("id") else {**block, "id": new})
     return found, ids

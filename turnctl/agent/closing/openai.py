@@ -10,7 +10,7 @@ from typing import Any
 
 from turnctl.agent.closing.matching import Calls, Place, ResultAt, is_made_up, match
 from turnctl.agent.closing.shapes import Item, blocks_of, is_blank, plain, without_none
-from turnctl.agent.naming import fresh
+from turnctl.agent.naming import LONGEST_ID, fresh, short
 from turnctl.errors import BadHistory
 from turnctl.records.messages import STATUS_WORDS, ResultStatus
 
@@ -18,6 +18,7 @@ __all__ = ["ROLES", "calls_of", "close", "is_empty"]
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _RESULTS = ("tool", "function")
+_LONGEST = LONGEST_ID["openai"]
 Key = tuple[str, str]
 
 
@@ -123,7 +124,7 @@ def _with_results(
     open_as: ResultStatus,
 ) -> list[Any]:
     taken: set[str] = set()
-    ids = [fresh(str(call.get("id") or "") or "call", taken) for call in calls]
+    ids = [fresh(short(str(call.get("id") or "") or "call", _LONGEST), taken, _LONGEST) for call in calls]
     whole = _without_blanks(items[n], given[n], True, f"messages[{n}]")
     if ids != [call.get("id") for call in calls]:
         named = [{**call, "id": one} for call, one in zip(calls, ids, strict=True)]

@@ -12,7 +12,7 @@ from typing import Any
 
 from turnctl.agent.closing.matching import Calls, Place, ResultAt, is_made_up, match
 from turnctl.agent.closing.shapes import Item, blocks_of, is_blank, without_none
-from turnctl.agent.naming import fresh
+from turnctl.agent.naming import LONGEST_ID, fresh, short
 from turnctl.errors import BadHistory
 from turnctl.records.messages import STATUS_WORDS, ResultStatus
 
@@ -29,6 +29,7 @@ CALLS = {
 }
 _ROLES = ("user", "assistant", "system", "developer")
 _CAN_BE_MADE = ("function_call", "custom_tool_call")
+_LONGEST = LONGEST_ID["responses"]
 _OUTPUTS = {output: call for call, output in CALLS.items()}
 
 
@@ -76,7 +77,7 @@ def close(given: list[Any], items: list[Item], told: Mapping[str, ResultStatus],
                 closed.append(given[n])
                 continue
             old = str(item.get("call_id") or "")
-            new = fresh(old or "call", taken)
+            new = fresh(short(old or "call", _LONGEST), taken, _LONGEST)
             closed.append(given[n] if new == item.get("call_id") else {**item, "call_id": new})
             at = pairs.get(Place(reply[0], len(outputs)))
             if at is None:

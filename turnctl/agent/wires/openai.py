@@ -2,7 +2,7 @@
 
 What the wire cannot hold: an image in a result, which follows the results in a message of the user; parts that belong
 to another wire, which stay away; arguments that were no JSON object, which are sent as an empty one, for their result
-says what they were. Pure.
+says what they were; an id of a call that is longer than OpenAI takes, which is a shorter one there. Pure.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from turnctl.agent.closing import close_calls
 from turnctl.agent.closing.shapes import Item, blocks_of, items_of
 from turnctl.agent.encodable import DEEPEST, name_for_the_wire, sendable
 from turnctl.agent.history import feed_of, merged
+from turnctl.agent.naming import LONGEST_ID, is_too_long, short
 from turnctl.agent.wires.reading import spec_of, status_of
 from turnctl.errors import BadHistory
 from turnctl.records.messages import Call, Image, Message, Opaque, Part, Result, Text
@@ -23,13 +24,20 @@ from turnctl.records.messages import Call, Image, Message, Opaque, Part, Result,
 __all__ = ["from_openai", "to_openai", "tools_to_openai"]
 
 WIRE = "openai"
+_LONGEST = LONGEST_ID[WIRE]
 
 
 def to_openai(messages: Iterable[Message]) -> list[Item]:
     """What is fed of ``messages``, as ``messages=`` of the chat takes it."""
+    return worded(messages, signed=True)
+
+
+def worded(messages: Iterable[Message], *, signed: bool) -> list[Item]:
+    """The same; with ``signed`` an id is as long as it is where it has to be (``agent.naming``)."""
+    fed = [_named(message, signed) for message in feed_of(messages)]
     found: list[Item] = []
     images: list[Item] = []
-    for message in merged(feed_of(messages)):
+    for message in merged(fed):
         if message.role != "tool" and images:
             found.append({"role": "user", "content": images})
             images = []
@@ -44,6 +52,23 @@ def to_openai(messages: Iterable[Message]) -> list[Item]:
     if images:
         found.append({"role": "user", "content": images})
     return [sendable(item, DEEPEST + 10) for item in close_calls(found, shape="openai")]
+
+
+def _named(message: Message, signed: bool) -> Message:
+    """The message with ids that are taken, of its calls and of its results."""
+    ids = [call.id for call in message.calls] + [result.call_id for result in message.results]
+    if not any(is_too_long(one, _LONGEST, signed=signed) for one in ids):
+        return message
+    parts: list[Part] = []
+    for part in message.parts:
+        if isinstance(part, Call):
+            parts.append(Call(short(part.id, _LONGEST, signed=signed), part.name, part.arguments, part.raw))
+        elif isinstance(part, Result):
+            call_id = short(part.call_id, _LONGEST, signed=signed)
+            parts.append(Result(call_id, part.content, part.status, part.name))
+        else:
+            parts.append(part)
+    return Message(message.role, parts, message.marks)
 
 
 def _content(parts: Sequence[Part]) -> str | list[Item]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from turnctl.agent.calling import Calling, call_of
 from turnctl.agent.counting import Tally
@@ -11,7 +12,7 @@ from turnctl.agent.encodable import well_formed
 from turnctl.agent.members import get
 from turnctl.agent.messages import reply_of
 from turnctl.agent.wires.client import ClientModel, Reading, marked_if_cut
-from turnctl.agent.wires.openai import to_openai, tools_to_openai
+from turnctl.agent.wires.openai import tools_to_openai, worded
 from turnctl.errors import TurnctlError
 from turnctl.records.messages import Message
 from turnctl.records.replies import Delta, Reply, ReplyStop, TextDelta, ThinkingDelta, Usage
@@ -50,10 +51,17 @@ class OpenAIChat(ClientModel):
     ) -> None:
         super().__init__(client, model, price, options)
         self._stream_usage = stream_usage
+        # what litellm put into an id for Gemini goes back to whoever may be litellm, and not to OpenAI
+        host = urlsplit(str(getattr(client, "base_url", ""))).hostname or ""
+        self._signed = not host.endswith((".openai.com", ".azure.com"))
 
     def request(self, messages: Iterable[Message], tools: Iterable[Any] = ()) -> dict[str, Any]:
         """What is sent, without sending it. Pure."""
-        found: dict[str, Any] = {"model": self.model, "messages": to_openai(messages), **self._options}
+        found: dict[str, Any] = {
+            "model": self.model,
+            "messages": worded(messages, signed=self._signed),
+            **self._options,
+        }
         if told := tools_to_openai(tools):
             found["tools"] = told
         return found
