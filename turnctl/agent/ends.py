@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from turnctl import clock
+from turnctl import clock, points
 from turnctl.agent.bounded import tell_bounded
 from turnctl.agent.result import RunResult
 from turnctl.agent.resuming import checkpoint_of
@@ -50,6 +50,7 @@ def close(run: Run, error: BaseException | None) -> Unstruck[RunResult]:
 
 def _close(run: Run, error: BaseException | None) -> RunResult:
     run.shut()
+    points.reach("run.closing")
     try:
         _salvage(run)
     except Exception as caught:  # noqa: BLE001 - N1

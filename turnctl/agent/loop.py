@@ -19,7 +19,7 @@ from turnctl.errors import BadArgument
 from turnctl.records.checkpoints import RunCheckpoint
 from turnctl.records.messages import Message, Text
 from turnctl.records.runs import Event, RunRecord
-from turnctl.tokens.event import TurnEvent
+from turnctl.tokens.eras import Latch
 from turnctl.tokens.ids import check_name, new_turn_id
 from turnctl.waiting.asks import Source
 
@@ -126,7 +126,7 @@ class AgentLoop:
         self._history = history_of(history)
         self._signal = CancelSignal(self.session_id)
         self._runs: list[RunRecord] = []
-        self._settled: TurnEvent | None = None  # of the last run (``agent.running``, R6)
+        self._settled: Latch | None = None  # of the last run (``agent.running``, R6)
 
     # -- what it has --------------------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ from turnctl.records.replies import ReplyStop, Usage
 from turnctl.records.runs import Event, EventKind, RunState, StepRecord, StopReason
 from turnctl.spelling import described
 from turnctl.tokens.current import current_token
-from turnctl.tokens.event import TurnEvent
+from turnctl.tokens.eras import Latch
 from turnctl.turns import Turn, turn
 from turnctl.waiting.call import Patience, call
 from turnctl.waiting.driving import Driver
@@ -85,8 +85,8 @@ class Run:
         self._is_queued = False  # whether a task of its own waits for it
         self._is_closing = False
         #: up when it has no more to do with the history (R6), and the same of the run before
-        self.settled = TurnEvent()
-        self._before: TurnEvent | None = None
+        self.settled = Latch()
+        self._before: Latch | None = None
         #: a Ctrl-C while it closes: nobody waits for its last hooks any more
         self.is_hurried = False
         self.hurry_waiters: list[LockType] = []

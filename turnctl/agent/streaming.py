@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Self
 
 from turnctl.errors import CancelledError
 from turnctl.records.runs import Event
+from turnctl.tokens import eras
 from turnctl.tokens.current import current_token
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.threads import needing_threads
@@ -100,6 +101,7 @@ class RunStream:
         self._thread: threading.Thread | None = None
         self._asker: threading.Thread | None = None
         self._is_closed = False
+        self._era: object = None  # of its thread
 
     @property
     def result(self) -> RunResult | None:
@@ -115,12 +117,17 @@ class RunStream:
         return self
 
     def __next__(self) -> Event:
-        """The next event. Blocks until there is one; raises what ``run`` or ``resume`` would raise."""
+        """The next event. Blocks until there is one; raises what ``run`` or ``resume`` would raise.
+
+        In a forked child, which does not have the run, it raises ``RuntimeError``.
+        """
         feed = self._feed
         if self._is_closed:
             raise StopIteration
         if self._thread is None:
             self._start()
+        elif self._era is not eras.era:
+            eras.refuse(f"run {self.run_id}")
         self._asker = threading.current_thread()
         feed.wanted += 1
         release_all(feed.waiters)
@@ -140,7 +147,7 @@ class RunStream:
         thread = threading.Thread(target=context.run, args=(feed.go,), name=name, daemon=True)
         with needing_threads(f"run {self.run_id}"):
             thread.start()
-        self._thread = thread
+        self._era, self._thread = eras.era, thread
 
     def _join(self) -> None:
         if self._thread is not None:

@@ -3,17 +3,23 @@
 Invariants
   M1  One transaction at a time, under one lock that is held for a few dictionary operations.
   M2  A transaction that raises leaves nothing: each write notes what was there, and is taken back in reverse.
+  M3  A fork waits a while for a transaction that is under way. A child of one that it could not wait for, such as of
+      the very thread that makes it, has half of a transaction: there every use is refused.
 
 May block: for the length of another transaction. Not for signal handlers.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
+from weakref import WeakSet
 
+from turnctl.errors import StoreClosed
 from turnctl.ledger.failpoints import reach
+from turnctl.ledger.forking import FORK_S, each
 from turnctl.ledger.memgraves import MemoryGraves
 from turnctl.ledger.rows import FIRST_HASH, chained, key_of, name_of, text_of
 from turnctl.ledger.store import Books, Store
@@ -209,12 +215,18 @@ class MemoryStore(Store):
         self.authority = authority
         self._books = _Books()
         self._lock = threading.Lock()
+        self._within = 0  # the ident of the thread whose transaction is under way
+        self._is_held = True  # for the last fork
+        self._is_spoilt = False
+        _open_ones.add(self)
         self._watchers: dict[object, tuple[str, Callable[[], object]]] = {}
 
     def transact(self, fn: Callable[[Books], T], *, urgent: bool = False, point: str = "store") -> T:
         reach(f"{point}.before_begin")
         with self._lock:
+            self._refuse_spoilt()
             self._books.undo.clear()
+            self._within = threading.get_ident()
             try:
                 result = fn(self._books)
                 reach(f"{point}.before_commit")
@@ -222,6 +234,8 @@ class MemoryStore(Store):
                 for undo in reversed(self._books.undo):
                     undo()
                 raise
+            finally:
+                self._within = 0
         reach(f"{point}.after_commit")
         if urgent:
             for _, ring in list(self._watchers.values()):
@@ -230,6 +244,7 @@ class MemoryStore(Store):
 
     def read(self, fn: Callable[[Books], T]) -> T:
         with self._lock:
+            self._refuse_spoilt()
             return fn(self._books)
 
     def watch(self, inc: str, fn: Callable[[], object]) -> Callable[[], None]:
@@ -239,3 +254,34 @@ class MemoryStore(Store):
 
     def close(self) -> None:
         self._watchers.clear()
+
+    # -- forks (M3) ---------------------------------------------------------------------------------------------
+
+    def _refuse_spoilt(self) -> None:
+        if self._is_spoilt:
+            raise StoreClosed(
+                "this process was forked while its ledger in memory was in use, and has half of what was being "
+                "written; fork before, or open another one"
+            )
+
+    def before_fork(self) -> None:
+        """Let no other thread be in the middle of something."""
+        self._is_held = self._within != threading.get_ident() and self._lock.acquire(timeout=FORK_S)
+
+    def after_fork(self) -> None:
+        """In the parent: go on."""
+        if self._is_held:
+            self._lock.release()
+
+    def forked(self) -> None:
+        """In the child: nobody else is here."""
+        self._lock = threading.Lock()
+        self._is_spoilt = self._is_spoilt or not self._is_held
+
+
+_open_ones: WeakSet[MemoryStore] = WeakSet()
+os.register_at_fork(
+    before=each(_open_ones, MemoryStore.before_fork),
+    after_in_parent=each(_open_ones, MemoryStore.after_fork),
+    after_in_child=each(_open_ones, MemoryStore.forked),
+)

@@ -27,6 +27,7 @@ from turnctl import log
 from turnctl.errors import StoreBusy, StoreClosed, StoreError, StoreLost, StoreUnsafe
 from turnctl.ledger.connections import Connections
 from turnctl.ledger.failpoints import InjectedFault, reach
+from turnctl.ledger.forking import FORK_S, each
 from turnctl.ledger.highwater import HighWater
 from turnctl.ledger.holders import described, who_writes
 from turnctl.ledger.refusals import FAULTS, told, unkept_text
@@ -44,8 +45,6 @@ T = TypeVar("T")
 #: how long a transaction waits for others, before its own begins
 BUSY_S = 10.0
 _CLOSE_S = 2.0
-#: how long a fork waits for transactions that are under way
-_FORK_S = 5.0
 
 
 class _Desk:
@@ -259,7 +258,7 @@ class SqliteStore(Store):
 
     def before_fork(self) -> None:
         """Have no connection that a child could inherit."""
-        self._spoilt = not self._connections.hold(_FORK_S)
+        self._spoilt = not self._connections.hold(FORK_S)
 
     def after_fork(self) -> None:
         """In the parent: go on."""
@@ -287,22 +286,8 @@ def twin_of(path: str, authority: str) -> str | None:
     return None
 
 
-def _each(step: Callable[[SqliteStore], None]) -> Callable[[], None]:
-    def run() -> None:
-        faults = []
-        for store in list(_open_ones):
-            try:
-                step(store)
-            except Exception as fault:  # noqa: BLE001 - one store's, and the next has to be seen to as well
-                faults.append(fault)
-        if faults:  # told by the interpreter, which goes on
-            raise ExceptionGroup("a ledger was not made ready for a fork", faults)
-
-    return run
-
-
 os.register_at_fork(
-    before=_each(SqliteStore.before_fork),
-    after_in_parent=_each(SqliteStore.after_fork),
-    after_in_child=_each(SqliteStore.forked),
+    before=each(_open_ones, SqliteStore.before_fork),
+    after_in_parent=each(_open_ones, SqliteStore.after_fork),
+    after_in_child=each(_open_ones, SqliteStore.forked),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING
 
@@ -27,3 +28,11 @@ def attach_in_memory(turn: TurnCore) -> Attachment:
             found.begin()
             turn._ruling = found
         return found
+
+
+def _begin_anew() -> None:
+    global _making
+    _making = threading.Lock()  # a thread that a fork does not have may hold the other one
+
+
+os.register_at_fork(after_in_child=_begin_anew)

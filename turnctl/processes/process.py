@@ -165,6 +165,7 @@ class Process:
         self._supervision.wake()
 
     def _need_stdin(self) -> Source:
+        self._refuse_in_fork()
         if self._source is None:
             raise TurnctlError(f'{self!r} has no stdin to write to; start it with stdin="pipe"')
         return self._source

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from turnctl.processes.capture import Capture, Cut
 from turnctl.processes.scoped import scoped, watching
 from turnctl.processes.splitting import Splitter
+from turnctl.tokens import eras
 from turnctl.tokens.activities import Owner
 
 __all__ = ["Coding", "Lines"]
@@ -106,6 +107,7 @@ class Lines:
         keeps: int | None = None,
     ) -> None:
         self._changed = changed
+        self._era = eras.era
         self.owner = owner
         self._make_room = make_room
         self._coding = coding
@@ -139,6 +141,8 @@ class Lines:
         """What the reader was too slow for, where that is not kept."""
         if self._keeps is None:
             return None
+        if self._era is not eras.era:
+            return _sum_of(self._cut, self._fed.cut, self._taken)  # a thread that is not here may hold the lock
         with self._changed:
             return _sum_of(self._cut, self._fed.cut, self._taken)
 
@@ -155,6 +159,8 @@ class Lines:
     def _pieces(self, *, lines: bool) -> Iterator[str | bytes]:
         ready = self._ready
         while True:
+            if self._era is not eras.era:
+                eras.refuse("the output of a command")  # who would bring more of it, and may hold the lock, is not here
             while ready:
                 scoped(self.owner).check()
                 yield ready.popleft()

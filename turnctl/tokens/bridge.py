@@ -15,6 +15,9 @@ Invariants
   B6  ``finish`` marks the bridge over and *then* reads the thread; ``start`` stores the thread and *then* reads
       ``is_over``. So none is started that the end of the turn does not wait for.
 
+  B7  A fork has no thread of a bridge. That of a token without a turn, which is as good there, starts another one with
+      the next thing to serve; callbacks from before the fork wait for that.
+
 May block: ``finish``, for the time it is given, on a callback of the user, and before that for as long on a start of
 the thread. Such a thread is named in the report.
 Not promised: that watchers run while a callback of the user does.
@@ -22,6 +25,7 @@ Not promised: that watchers run while a callback of the user does.
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from _queue import SimpleQueue
@@ -61,12 +65,17 @@ class Bridge:
         self.name = name
         self.of_turn = of_turn
         self.is_over = False
-        self._gate = allocate_lock()
-        self._queue: SimpleQueue[None] = SimpleQueue()
+        self._begin_anew()
+        if not of_turn:
+            _alone.add(self)
         # weak: a token that nobody can reach can never trip, and must not be kept by its bridge
         self._served: dict[weakref.ref[CancelToken], None] = {}
         self._watchers: dict[object, Callable[[], None]] = {}
         self._releases: dict[object, Callable[[], None]] = {}
+
+    def _begin_anew(self) -> None:
+        self._gate = allocate_lock()
+        self._queue: SimpleQueue[None] = SimpleQueue()
         # starts that go on: on which thread, and what is held meanwhile
         self._starts: dict[tuple[int, LockType], None] = {}
         self._thread: threading.Thread | None = None
@@ -241,3 +250,14 @@ class Bridge:
         self._served.clear()
         self._watchers.clear()
         return True
+
+
+_alone: weakref.WeakSet[Bridge] = weakref.WeakSet()
+
+
+def _begin_all_anew() -> None:
+    for bridge in list(_alone):
+        bridge._begin_anew()  # B7
+
+
+os.register_at_fork(after_in_child=_begin_all_anew)

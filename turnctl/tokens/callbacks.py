@@ -1,6 +1,9 @@
 """Callbacks of a stop: each runs at most once, in the context it was registered in, under no lock.
 
-Invariant C1: who takes a registration off the token's list runs it; ``dict.pop`` is atomic, so that is one thread.
+Invariants
+  C1  Who takes a registration off the token's list runs it; ``dict.pop`` is atomic, so that is one thread.
+  C2  Who sees it on the list stores of which process he is, and *then* takes it off. So in a fork that was made while
+      it ran it is known to run in the other process, where nobody can wait for it.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 from turnctl import points
 from turnctl.clock import parse_duration
+from turnctl.tokens import eras
 from turnctl.tokens.event import TurnEvent
 
 if TYPE_CHECKING:
@@ -29,7 +33,7 @@ class Registration:
     ``error`` is the exception it raised, if it did; that is reported and never reaches the canceller.
     """
 
-    __slots__ = ("_context", "_done", "_fn", "_runner", "_token", "error", "inline", "order")
+    __slots__ = ("_context", "_done", "_era", "_fn", "_runner", "_token", "error", "inline", "order")
 
     def __init__(self, token: CancelToken, fn: Callable[[], object], *, inline: bool) -> None:
         self.inline = inline
@@ -39,11 +43,14 @@ class Registration:
         self._fn = fn
         self._context = copy_context()
         self._done = TurnEvent()
+        self._era: object = None
         self._runner: int | None = None
 
     def _run_once(self) -> bool:
         """Run it unless somebody else has or it was taken back; whether this call ran it."""
         parts = self._token._grow()
+        if self in parts.calls:
+            self._era = eras.era
         if parts.calls.pop(self, self) is None:  # C1: the value of a listed one is None
             points.reach("token.callback.claimed")
             self._runner = threading.get_ident()
@@ -62,7 +69,8 @@ class Registration:
     def unregister(self, wait: bool | float | str = False) -> bool:
         """Take the callback back; True if it had not begun and now never will.
 
-        With ``wait`` (True, seconds or "5s") a callback that is running is waited for, except from inside itself.
+        With ``wait`` (True, seconds or "5s") a callback that is running is waited for, except from inside itself, and
+        in a fork that was made while it ran.
         Not a checkpoint. Blocks only with ``wait``.
         """
         limit = None if isinstance(wait, bool) else parse_duration(wait, what="wait", zero=True)
@@ -70,7 +78,7 @@ class Registration:
             self._done.set()
             self._token._release_pin()
             return True
-        if wait is not False and self._runner != threading.get_ident():
+        if wait is not False and self._runner != threading.get_ident() and self._era is eras.era:  # C2
             self._done.wait(limit)
         return False
 

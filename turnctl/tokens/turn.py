@@ -27,6 +27,7 @@ from turnctl.tokens.bridge import Bridge
 from turnctl.tokens.deadline import Timer, cancel_at, is_time
 from turnctl.tokens.due import due_at
 from turnctl.tokens.entries import Stop, new_stop
+from turnctl.tokens.eras import Latch
 from turnctl.tokens.event import TurnEvent, release_all
 from turnctl.tokens.ids import check_name, new_turn_id
 from turnctl.tokens.nesting import ChildTurn
@@ -92,7 +93,7 @@ class TurnCore:
         self._outer: TurnCore | None = None
         self._place: Activity | None = None
         self._bridge: Bridge | None = None
-        self._over = TurnEvent()
+        self._over = Latch()
         self._is_framed, self._beginner = False, 0  # the ident of the thread that began it
         self._ruling = ruling_of(task, self)
         # stops that came after the decision: they change no outcome, they only shorten the rest
@@ -140,6 +141,7 @@ class TurnCore:
         registry.refuse_if_shutting_down()
         if registry.on_begin:
             registry.tell(registry.on_begin)
+        self._over.renew()
         token = self._token = TurnToken(self.turn_id, self.session_id)
         token._turn = self
         self._beginner = threading.get_ident()
@@ -362,9 +364,9 @@ class TurnCore:
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
-        if self._adopted is not None:
-            self._adopted.leave()
-            self._adopted = None
+        adopted, self._adopted = self._adopted, None
+        if adopted is not None:
+            adopted.leave()
         self.over_mono = monotonic()
         self.over_at = wall()
         registry.leave(self)
@@ -372,6 +374,7 @@ class TurnCore:
             registry.release(self.session_id, self)
         if self._token is not None:
             self._token._turn = None
+        points.reach("turn.leaving")
         self._over.set()
         if self._bridge is not None:
             self._bridge.finish()  # one that was made while the turn ended
@@ -382,7 +385,6 @@ class TurnCore:
             self._token._retire("superseded")
             self._token._turn = None
         self.activities.close_admission()
-        self._over.set()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.token.__reduce_ex__(protocol)

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Self
 from turnctl import points
 from turnctl.errors import BadArgument, TurnOver
 from turnctl.spelling import described
-from turnctl.tokens.event import TurnEvent
+from turnctl.tokens.eras import Latch
 from turnctl.waiting.wakeup import Wakeup
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ __all__ = ["Bridging", "bridge_event", "bridge_fd", "bridge_socket", "make_for_s
 
 #: closed, or not connected, which wakes who waits on it all the same
 _NOBODY_WAITS = (errno.EBADF, errno.ENOTCONN)
-_UNDER_WAY_S = 1.0  # more than a signal takes; only a forked child, whose parent was carrying it, waits that long
+_UNDER_WAY_S = 1.0  # more than a signal takes
 
 
 class Bridging:
@@ -59,7 +59,7 @@ class Bridging:
         self._token: CancelToken = turn.token if token is None else token  # a child of the turn's, perhaps
         self._fire = fire
         self._chance: list[None] = [None]
-        self._done = TurnEvent()
+        self._done = Latch()
         self._carrier: int | None = None
         self._undos: tuple[Callable[[], object], ...] = ()
 
@@ -244,7 +244,7 @@ class _Descriptor:
     def __init__(self, turn: TurnCore) -> None:
         self.turn = turn
         self.wakeup = Wakeup()
-        self.ready = TurnEvent()
+        self.ready = Latch()
 
     def attach(self) -> None:
         try:

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from turnctl import clock, points
 from turnctl.errors import BadArgument, ExecutorClosed, TurnOver
+from turnctl.tokens import eras
 from turnctl.tokens.callables import check_plain
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.threads import needing_threads
@@ -74,6 +75,7 @@ class TurnExecutor(Executor):
         self.turn = turn
         self.name = name or "executor"
         self.max_workers = max_workers
+        self._era = eras.era
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._gate = threading.RLock()
         self._waiting: dict[Job, None] = {}
@@ -104,6 +106,8 @@ class TurnExecutor(Executor):
         future = job.future
         assert future is not None
         points.reach("executor.queueing")
+        if turn.activities.is_closed:  # also in a fork, where a thread that is not there may hold the gate
+            turn.activities.admit(job.kind, job.name)
         with self._gate:
             if self._is_shut and not turn.activities.is_closed:
                 raise ExecutorClosed(f"{self!r} was shut down and takes no more work; make a new one in the turn")
@@ -213,6 +217,8 @@ class TurnExecutor(Executor):
             self._wait_left(self._give_up_at)
 
     def _close_gate(self) -> None:
+        if self._era is not eras.era:
+            return  # a fork, where a thread that is not there may hold the gate
         with self._gate:
             self._is_shut = True
             started = self._started

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 from turnctl import clock, points
 from turnctl.errors import CancelledError
 from turnctl.spelling import described
+from turnctl.tokens import eras
 from turnctl.tokens.activities import Activity
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.frames import calls_the_body
 from turnctl.tokens.ruled import keeper_for
-from turnctl.waiting import abandoned, forks
+from turnctl.waiting import abandoned
 from turnctl.waiting.aborting import unbound_context
 from turnctl.waiting.sources import Source
 from turnctl.waiting.threads import context_of
@@ -69,7 +70,7 @@ class Feed:
         self.was_stopped = False
         self.was_left = False  # the source came to its end after we had it asked no more, so that the end may be ours
         self.was_given_up = False  # the turn is over, and the source has not come back
-        self.era = forks.era
+        self.era = eras.era
         self.source = Source(source, close, name)
         self._begun: list[str] = []
         # gives a mark to the first who asks; nothing can strike between taking it and closing
@@ -140,7 +141,7 @@ class Feed:
     @property
     def is_elsewhere(self) -> bool:
         """Whether this is a forked child, in which nobody reads the source and nobody may close it."""
-        return self.era is not forks.era
+        return self.era is not eras.era
 
     def _has_room(self) -> bool:
         """Block until the loop has used enough; whether it wants more."""

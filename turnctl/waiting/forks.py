@@ -1,7 +1,4 @@
-"""Telling, for the price of one look, whether a thing was made by this process or by the one it was forked from.
-
-And the end of a process that a function of the host forked and came back in: what called it is the other one's.
-"""
+"""The end of a process that a function of the host forked and came back in: what called it is the other one's."""
 
 from __future__ import annotations
 
@@ -12,18 +9,9 @@ import traceback
 from types import TracebackType
 from typing import NoReturn
 
-__all__ = ["EndsForks", "end_the_fork", "era"]
+from turnctl.tokens import eras
 
-#: An object that a forked child has another of: keep it, and compare with ``is``.
-era = object()
-
-
-def _begin_anew() -> None:
-    global era
-    era = object()
-
-
-os.register_at_fork(after_in_child=_begin_anew)
+__all__ = ["EndsForks", "end_the_fork"]
 
 
 class EndsForks:
@@ -32,10 +20,10 @@ class EndsForks:
     __slots__ = ("_era",)
 
     def __enter__(self) -> None:
-        self._era = era
+        self._era = eras.era
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
-        if self._era is not era:
+        if self._era is not eras.era:
             end_the_fork(error)
 
 

@@ -92,6 +92,9 @@ def _given(token: CancelToken | None, futures: list[Future[T]], seconds: float |
 
 
 def _hang_up(bell: Bell, future: Any) -> Callable[[], None]:
+    refuse = getattr(future, "refuse_in_fork", None)  # of ours
+    if refuse is not None:
+        refuse()
     undo = listen(getattr(future, "_condition", None), bell)
     if undo is None:
         future.add_done_callback(bell.release)

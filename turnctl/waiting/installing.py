@@ -18,6 +18,7 @@ Lock: ``_changes``, held for a few assignments. May block: nothing. Not promised
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import warnings
@@ -252,3 +253,11 @@ def _only_token() -> CancelToken | None:
         _told_ambiguous = True
         log.warning("single_turn.ambiguous", turns=" ".join(turn.turn_id for turn in turns))
     return None
+
+
+def _begin_anew() -> None:
+    global _changes
+    _changes = threading.RLock()  # a thread that a fork does not have may hold the other one
+
+
+os.register_at_fork(after_in_child=_begin_anew)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from turnctl.errors import CancelledError
 from turnctl.spelling import described
+from turnctl.tokens import eras
 from turnctl.tokens.current import current_token
 from turnctl.tokens.event import release_all
 from turnctl.tokens.frames import calls_the_body
@@ -41,13 +42,15 @@ class TurnFuture(Future[T]):
     """The future of a job of a turn; ``result`` and ``exception`` are checkpoints of the caller's turn.
 
     A job that the stop found waiting is ``cancelled()``, and ``result()`` raises ``turnctl.CancelledError``. One that
-    was running ends with what it raised. ``cancel()`` does nothing for a running job, as with any future.
+    was running ends with what it raised. ``cancel()`` does nothing for a running job, as with any future. In a forked
+    child, which has no thread that would end it, waiting for it raises ``RuntimeError``.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.waiters: list[LockType] = []
         self._stop: CancelledError | None = None
+        self._era = eras.era
         self.add_done_callback(lambda _: release_all(self.waiters))
 
     def result(self, timeout: float | str | None = None) -> T:
@@ -68,7 +71,13 @@ class TurnFuture(Future[T]):
             self._raise_stop()
             raise
 
+    def refuse_in_fork(self) -> None:
+        """Raise ``RuntimeError`` if nobody would wake who waits for it here."""
+        if self._era is not eras.era and not self.done():
+            eras.refuse("the job of a future")
+
     def _wait(self, timeout: float | str | None) -> None:
+        self.refuse_in_fork()
         if isinstance(timeout, (int, float)):
             timeout = max(timeout, 0.0)  # ``map`` asks with what is left of its time
         if not wait_until(current_token(), self.done, end_of(timeout), self.waiters):

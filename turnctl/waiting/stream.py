@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
 
 from turnctl import points
 from turnctl.errors import BadArgument, CancelledError, TurnOver
+from turnctl.tokens import eras
 from turnctl.tokens.event import release_all
 from turnctl.tokens.frames import calls_the_body
-from turnctl.waiting import forks
 from turnctl.waiting.feed import Feed
 from turnctl.waiting.parking import pend, token_in
 from turnctl.waiting.sources import check_source
@@ -138,7 +138,7 @@ class Stream(Generic[T]):
 
         Raises ``RuntimeError`` where another thread is in here already, and in a forked child.
         """
-        if self._busy or self._era is not forks.era:
+        if self._busy or self._era is not eras.era:
             self._refuse()
         self._busy = True  # F8
         try:
@@ -160,10 +160,7 @@ class Stream(Generic[T]):
 
     def _refuse(self) -> NoReturn:
         if self._feed.is_elsewhere:
-            raise RuntimeError(
-                f"stream {self._feed.name} belongs to the process that this one was forked from; begin a turn and a "
-                "stream of a source of its own here"
-            )
+            eras.refuse(f"stream {self._feed.name}")
         raise RuntimeError(
             f"stream {self._feed.name} is being asked for an item already; it serves one loop, on one thread at a time"
         )

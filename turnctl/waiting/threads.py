@@ -23,7 +23,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from turnctl.errors import BadArgument, CancelledError
-from turnctl.tokens import registry
+from turnctl.tokens import eras, registry
 from turnctl.tokens.callables import check_plain
 from turnctl.tokens.current import bound, current_token
 from turnctl.tokens.frames import calls_the_body
@@ -70,9 +70,10 @@ def is_own_stop(turn: TurnCore, error: BaseException) -> bool:
 class TurnThread(Generic[T]):
     """A thread of a turn that runs one function; made by ``turn.thread``. Thread-safe."""
 
-    __slots__ = ("__weakref__", "_untold", "_worker")
+    __slots__ = ("__weakref__", "_era", "_untold", "_worker")
 
     def __init__(self, worker: Worker, untold: _Untold) -> None:
+        self._era = eras.era
         self._worker = worker
         self._untold = untold
 
@@ -88,16 +89,19 @@ class TurnThread(Generic[T]):
 
     @property
     def waiters(self) -> list[LockType]:
-        """Who waits for the end (``tokens.event.park``)."""
+        """Who waits for the end (``tokens.event.park``). ``RuntimeError`` in a fork, where nobody would be woken."""
+        if self._era is not eras.era and not self.has_ended:
+            eras.refuse(f"thread {self.name}")
         return self._worker.waiters
 
     def wait(self, timeout: float | str | None = None) -> bool:
         """Block until the function has come back or ``timeout`` has passed; whether it has.
 
-        A checkpoint of the *caller's* turn, at both ends: it wakes at once when that is stopped.
+        A checkpoint of the *caller's* turn, at both ends: it wakes at once when that is stopped. Raises
+        ``RuntimeError`` in a forked child, which does not have that thread.
         """
         worker = self._worker
-        return wait_until(current_token(), lambda: worker.has_ended, end_of(timeout), worker.waiters)
+        return wait_until(current_token(), lambda: worker.has_ended, end_of(timeout), self.waiters)
 
     def result(self, timeout: float | str | None = None) -> T:
         """What the function returned; raises what it raised, or ``TimeoutError`` when ``timeout`` has passed.
