@@ -18,6 +18,7 @@ from turnctl.tokens.core import TokenCore
 from turnctl.tokens.deadline import cancel_at
 from turnctl.tokens.entries import CANCEL, Stop, level_name, new_stop, outcome_of, read
 from turnctl.tokens.event import TurnEvent
+from turnctl.tokens.leaving import leave_if_sent_off
 from turnctl.tokens.pausing import wait_while_paused
 from turnctl.tokens.scope import bind, join, pin, unbind, unpin
 from turnctl.tokens.shielding import Shield, is_shielded, shields
@@ -60,11 +61,12 @@ class CancelToken(TokenCore):
         return self.cancelled
 
     def _attend(self) -> None:
-        """The long way of a checkpoint: somebody traces it, or it is paused, or a stop is to be raised."""
+        """The long way of a checkpoint: it is traced, or paused, or a stop is to be raised, or this thread to leave."""
         if traced:
             trace(self)
         if not self.cancelled:
             wait_while_paused(self)
+            leave_if_sent_off(self)
         if self.cancelled:
             if not shields.get() or not is_shielded(self):
                 raise note_raise(self, self._error())

@@ -20,6 +20,7 @@ from turnctl.clock import parse_duration
 from turnctl.tokens import registry
 from turnctl.tokens.current import current_token
 from turnctl.tokens.event import park
+from turnctl.tokens.leaving import has_to_leave
 from turnctl.tokens.shielding import shielded_until
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def pend(token: CancelToken | None, ready: Callable[[], bool], ends_at: float | 
     if token is None:
         park(ready, left, *lists)
     elif not token.cancelled:
-        park(lambda: token.cancelled or ready(), left, token._grow().waiters, *lists)
+        park(lambda: token.cancelled or ready() or has_to_leave(token), left, token._grow().waiters, *lists)
     else:
         held = left_until(shielded_until(token) or 0.0)  # K3
         assert held is not None

@@ -10,8 +10,8 @@ Invariants
       it any more, the thread has ended and its handle is gone unasked, it goes to ``threading.excepthook`` as well,
       once, as a plain thread's does. The turn's own ``CancelledError`` is no failure and stays quiet.
 
-May block: ``TurnThread.result`` and ``wait``. A thread that does not come back within the grace is left behind and
-named (``waiting.worker``).
+May block: ``TurnThread.result`` and ``wait``. A thread that does not come back within the grace, and comes to no
+checkpoint then (``tokens.leaving``), is left behind and named (``waiting.worker``).
 """
 
 from __future__ import annotations
@@ -62,9 +62,11 @@ def token_of(context: Context) -> CancelToken:
 
 
 def is_own_stop(turn: TurnCore, error: BaseException) -> bool:
-    """Whether ``error`` is how a stop of ``turn`` ends a piece of its work."""
+    """Whether ``error`` is how a stop of ``turn``, or its end, ends a piece of its work."""
     token: CancelToken | None = getattr(error, "token", None)
-    return isinstance(error, CancelledError) and token is not None and token.cancelled and is_under(token, turn.token)
+    if not isinstance(error, CancelledError) or token is None or not is_under(token, turn.token):
+        return False
+    return token.cancelled or error.record is None  # without one it was sent off (``tokens.leaving``)
 
 
 class TurnThread(Generic[T]):
@@ -133,9 +135,10 @@ def thread(
     """Run ``fn(*args, **kwargs)`` on a thread of ``turn``, in a copy of the caller's context, started at once.
 
     A checkpoint of ``turn`` that never waits for ``fn``. A stop is seen at checkpoints in ``fn``. A turn that completes
-    stops nothing: its end waits for the thread within the grace, and leaves it behind, named, if it has not come back.
-    So start a helper that has no end of its own under ``with turn.child() as helping`` and cancel that. The thread is a
-    daemon, so it keeps no process from exiting. Exceptions: H3 above. Raises ``TurnOver`` once the turn has ended.
+    stops nothing: its end waits for the thread within the grace. Then checkpoints in ``fn`` raise ``CancelledError`` as
+    for a stop, and what comes to none is left behind, named. So that the end need not wait, start a helper that has no
+    end of its own under ``with turn.child() as helping`` and cancel that. The thread is a daemon: no process waits
+    for it. Exceptions: H3 above. Raises ``TurnOver`` once the turn has ended.
     """
     check_plain("turn.thread()", fn)
     context = context_of(turn)

@@ -8,7 +8,8 @@ Invariants
   W5  Whether the function runs is decided by the first entry of ``_begun``: a starter that is struck by an exception
       (a Ctrl-C while it waits for the new thread) and a thread that comes up all the same never disagree.
 
-May block: ``end``, up to the grace. A function that is blocked in C code can only be waited for: it is then named.
+May block: ``end``, up to the grace, and a quarter of a second more where nobody stopped the turn. A function that is
+blocked in C code can only be waited for: it is then named.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from turnctl.spelling import described
 from turnctl.tokens import registry
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.frames import calls_the_body
+from turnctl.tokens.leaving import COMES_UP_S, send_off, settle
 from turnctl.tokens.sites import frame_of
 from turnctl.tokens.threads import needing_threads
 from turnctl.waiting import abandoned
@@ -124,6 +126,7 @@ class Worker:
                     self._account()
                 finally:
                     self._ended = True
+                    settle(self)
                     points.reach("worker.ended")
                     release_all(self.waiters)  # W3
 
@@ -166,11 +169,23 @@ class Worker:
         while not self._ended:
             at = kill_at()
             left = at - clock.monotonic()
+            if left <= 0 and self._comes_up(-left):
+                continue
             if left <= 0:
                 if self._is_ours:
                     abandoned.add(self)
                 return
             park(lambda: self._ended or kill_at() < at, left, self.waiters, *hurry)  # noqa: B023
+
+    def _comes_up(self, late: float) -> bool:
+        """Have it leave where the turn was not stopped, ``late`` seconds after the grace; whether it has come back."""
+        turn = self.turn
+        if turn is None or not send_off(turn, self, self.thread):
+            return False
+        if self._ended:
+            settle(self)  # then read the end: it may not have seen the mark
+        park(lambda: self._ended, max(COMES_UP_S - late, 0.0), self.waiters)
+        return self._ended
 
     def alive(self) -> tuple[str, ...]:
         """Its name and the line it stands at, while it has not come back."""
