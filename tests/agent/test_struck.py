@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
+import functools
 import signal
 import threading
 import time
 from typing import Any
 
 import pytest
+from interrupts import every_place
 from loops import Gate, Played, calls, feed_is_strict
 
 import turnctl
 from turnctl.agent import AgentLoop, RunCheckpoint, RunRecord, running
 from turnctl.testing import call_at
 from turnctl.tokens import registry, scope
+from turnctl.waiting import driving
 
 
 def _press() -> None:
@@ -134,6 +138,75 @@ def test_what_strikes_the_end_of_the_turn_passes_out(error: type[BaseException])
         loop.run("go")
 
     assert "completed" == loop.runs[-1].stop_reason
+
+
+def _requests(loop: AgentLoop) -> list[list[str]]:
+    return [[one.text for one in request] for request in loop.model.requests]
+
+
+def test_ctrl_c_before_the_work_begins_loses_no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run has a record, and its prompt is in the history, behind what the run before has left; it can go on."""
+    kept: list[RunCheckpoint] = []
+    loop = AgentLoop(Played("first", "second"), checkpoint=kept.append)
+    loop.run("one")
+    with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch:
+        patch.setattr(driving.Driver, "drive", _strike)
+        loop.run("two")
+
+    record = loop.runs[-1]
+    assert ("cancelled", "signal", "", "two") == (record.stop_reason, record.cause, record.output, record.input[0].text)
+    assert 0 < record.started_at <= record.ended_at
+    assert ["one", "first", "two"] == [one.text for one in loop.history.feed]
+    assert ["two"] == [one.text for one in loop.history.of_run]
+    feed_is_strict(loop)
+    assert "second" == AgentLoop(loop.model).resume(kept[-1]).text
+    assert [["one"], ["one", "first", "two"]] == _requests(loop)
+
+
+def test_a_run_that_gets_no_thread_keeps_its_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has failed, as one whose model cannot be reached, and the next one sends both prompts."""
+
+    def refuses(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    loop = AgentLoop(Played("both"))
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuses)
+        result = loop.run("one")
+
+    assert ("failed", "") == (result.stop_reason, result.text)
+    assert "both" == loop.run("two").text
+    assert [["one", "two"]] == _requests(loop)
+
+
+def test_a_resumed_run_that_is_struck_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its checkpoint is there still, and the loop has the history that it had; its record has no output of another."""
+    failed = AgentLoop(Played(calls("look"), RuntimeError("down")), [_look]).run("go")
+    assert failed.checkpoint is not None
+    loop = AgentLoop(Played("done"), [_look])
+    with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch:
+        patch.setattr(driving.Driver, "drive", _strike)
+        loop.resume(failed.checkpoint)
+
+    assert ((), "", "cancelled") == (loop.history.transcript, loop.runs[-1].output, loop.runs[-1].stop_reason)
+    assert "done" == loop.resume(failed.checkpoint).text
+    feed_is_strict(loop)
+
+
+def test_wherever_a_ctrl_c_strikes_a_record_has_its_prompt() -> None:
+    """From the first instruction of a run to its last: what is on record is in the history, and no turn is left."""
+    records = 0
+    for one in every_place(_strike, step=53):
+        loop = AgentLoop(Played("done"))
+        with contextlib.suppress(KeyboardInterrupt):
+            one.run(functools.partial(contextvars.copy_context().run, loop.run, "go"))
+        records += len(loop.runs)
+        prompts = [message.text for message in loop.history.feed if message.role == "user"]
+
+        assert [record.input[0].text for record in loop.runs] == prompts[: len(loop.runs)], one.struck_in
+        assert [] == registry.all_turns(), one.struck_in
+        feed_is_strict(loop)
+    assert 10 < records
 
 
 def _strike(*_: object, **__: object) -> None:

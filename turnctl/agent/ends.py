@@ -75,8 +75,10 @@ def _close(run: Run, error: BaseException | None) -> RunResult:
 
 
 def _salvage(run: Run) -> None:
-    if not run.started_at:
-        return  # struck before it came to its prompt
+    if not run.started_at:  # struck, or without a thread, before its work began
+        if run.resumed is not None:
+            return  # it has put nothing in the place of what is there, and its checkpoint stands
+        run.keep_prompt()
     history, state = run.loop.history, run.state
     if run.window_failed and run.turn.outcome == "failed":
         history.discard(run.mark("discarded"))
@@ -114,7 +116,9 @@ def _record(run: Run, reason: StopReason, error: BaseException | None, last: Mes
 
 
 def _last(run: Run) -> Message | None:
-    """The last whole reply of the run."""
+    """The last whole reply of the run; of one that never came to its history there is none."""
+    if not run.started_at:
+        return None
     replies = [one for one in run.loop.history.of_run if one.role == "assistant" and not one.is_partial]
     return replies[-1] if replies else None
 

@@ -34,7 +34,7 @@ class RunResult:
         self.record = record
         self.error = error
         self.message = message
-        #: where it ended, for ``AgentLoop.resume``; None if it ended before it had begun
+        #: where it ended, for ``AgentLoop.resume``; None for a resumed run that ended before it had begun
         self.checkpoint = checkpoint
 
     @property

@@ -1,7 +1,8 @@
 """One run of a loop, from its prompt to its record: a turn in which the model is asked until it calls no more tools.
 
 Invariants
-  R1  The prompt is in the history before the first look for a stop, so that no stop loses it.
+  R1  The prompt is in the history before the first look for a stop, so that no stop loses it; and however a run came
+      to its end, if there is a record of it then its prompt is there.
   R2  All that is done in the run is done in its turn, raced with its stop. What is told after the outcome has been
       decided (the end of the run) is bounded by the grace.
   R3  The state is a frozen value, replaced under a lock by a function that cannot block; calls of a wave share it.
@@ -194,15 +195,7 @@ class Run:
 
     def _work(self) -> None:
         loop, turn = self.loop, self.turn
-        if self._before is not None:
-            self._before.wait(_SETTLED_S)  # R6; not as a checkpoint, because of R1
-        self.started_at = clock.wall()
-        self._since = clock.monotonic()
-        if self.resumed is not None:
-            restore(self, self.resumed, self._overdue)
-        else:
-            loop.history.begin()
-            loop.history.add(*self.prompt)  # R1
+        self.keep_prompt()
         points.reach("run.begun")
         self.telling.start()
         self.tell("run_started")
@@ -218,6 +211,18 @@ class Run:
             if self.is_done or self._step():
                 self._consolidate()
                 return
+
+    def keep_prompt(self) -> None:
+        """Have it in the history (R1), or what the run goes on from, behind what the run before has left (R6)."""
+        if self._before is not None:
+            self._before.wait(_SETTLED_S)  # not as a checkpoint, because of R1
+        self.started_at = clock.wall()
+        self._since = clock.monotonic()
+        if self.resumed is not None:
+            restore(self, self.resumed, self._overdue)
+        else:
+            self.loop.history.begin()
+            self.loop.history.add(*self.prompt)
 
     def _spent(self) -> str | None:
         """Which budget is used up, if one is; asked between steps, so that no step is cut for it."""
