@@ -13,6 +13,7 @@ from contextvars import copy_context
 from typing import Any
 
 import pytest
+from interrupts import every_place
 from standins import BOUND, Background, Thing, is_parked, own, until
 
 import turnctl
@@ -475,6 +476,42 @@ def test_exit_without_begin_is_refused() -> None:
     """Leaving what was never entered says so, and blocks nobody."""
     with pytest.raises(turnctl.TurnctlError, match="has not begun"):
         turnctl.turn("chat").__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("body", ["ends", "fails", "is stopped"])
+def test_strike_as_a_turn_is_left_ends_it(body: str) -> None:
+    """A Ctrl-C at any function that the end of a turn calls passes out, and leaves it over, unbound, its session free.
+
+    Python looks for a signal as a function is entered, so none may be called before the ``try``.
+    """
+
+    def leave() -> object:
+        if body == "is stopped":
+            turn.cancel("enough")
+        try:
+            return turn.__exit__(ValueError if body == "fails" else None, failure if body == "fails" else None, None)
+        except ValueError:
+            return None
+
+    def press() -> None:
+        raise KeyboardInterrupt
+
+    failure, places = ValueError(), 0
+    for where in ({"below": turnctl.Turn.__exit__.__code__}, {"within": (turnctl.Turn._undo_binding.__code__,)}):
+        for strike in every_place(press, **where):
+            turn = turnctl.turn("chat", grace=0)
+            turn.__enter__()
+            struck = False
+            try:
+                strike.run(leave)
+            except KeyboardInterrupt:
+                struck = True
+            places += 1
+
+            assert (True, None) == (turn.is_over, bound.get()), strike.struck_in
+            assert struck == strike.happened, strike.struck_in
+            assert "chat" not in registry.sessions, strike.struck_in
+    assert places > 20
 
 
 def test_turn_left_in_another_thread_binds_nothing_here() -> None:

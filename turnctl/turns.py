@@ -74,7 +74,12 @@ class Turn(CommandingTurn, EffectingTurn):
             except BaseException as now:  # noqa: BLE001 - a Ctrl-C in these few lines must not leave the turn open
                 struck = struck or now
                 error = error or now
-        finish(self, verdict.outcome)
+        try:
+            finish(self, verdict.outcome)
+        except BaseException as now:  # noqa: BLE001 - raised below
+            struck = struck or now
+            if not self._over.is_set():
+                finish(self, verdict.outcome)  # a Ctrl-C in its first lines, or between its steps
         if struck is not None:
             raise struck
         if verdict.passes is not None:

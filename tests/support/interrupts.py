@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import turnctl
@@ -19,10 +19,23 @@ HOME = str(Path(turnctl.__file__).parent)
 
 
 class Interruption:
-    """Runs ``fn`` and calls ``strike`` before the instruction of that number; what ``strike`` raises strikes."""
+    """Runs ``fn`` and calls ``strike`` before the instruction of that number; what ``strike`` raises strikes.
 
-    def __init__(self, number: int, strike: Callable[[], object]) -> None:
+    With ``within`` only the instructions of these functions are places; with ``below`` only the entries of functions
+    that this one calls, directly or not.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        strike: Callable[[], object],
+        *,
+        within: tuple[CodeType, ...] | None = None,
+        below: CodeType | None = None,
+    ) -> None:
         self.left = number
+        self._within = within
+        self._below = below
         self.happened = False
         self.struck_in = ""
         self._strike = strike
@@ -38,11 +51,23 @@ class Interruption:
     def _enter(self, frame: FrameType, event: str, arg: object) -> Any:
         if not frame.f_code.co_filename.startswith(HOME):
             return None
+        if self._below is not None:
+            if self._is_below(frame):
+                self._count(frame)
+            return None
+        if self._within is not None and frame.f_code not in self._within:
+            return None
         frame.f_trace = self._step  # before the next line, which has no effect in 3.13 without it
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
         self._count(frame)  # the entry of a function is such a place as well
         return self._step
+
+    def _is_below(self, frame: FrameType) -> bool:
+        above = frame.f_back
+        while above is not None and above.f_code is not self._below:
+            above = above.f_back
+        return above is not None
 
     def _step(self, frame: FrameType, event: str, arg: object) -> Any:
         if event == "opcode":
@@ -58,12 +83,12 @@ class Interruption:
             self._strike()
 
 
-def every_place(strike: Callable[[], object], *, step: int = 1) -> Iterator[Interruption]:
+def every_place(strike: Callable[[], object], *, step: int = 1, **where: Any) -> Iterator[Interruption]:
     """One interruption after the other, each ``step`` places further on, until one comes too late to happen."""
     number = 1 - step
     while True:
         number += step
-        made = Interruption(number, strike)
+        made = Interruption(number, strike, **where)
         yield made
         if not made.happened:
             return

@@ -304,6 +304,124 @@ def test_strike_anywhere_in_the_waiting(error: type[BaseException]) -> None:
         assert until(lambda: not any("turnctl-work" in one.name for one in threading.enumerate())), strike.struck_in
 
 
+def test_strike_between_two_rounds_of_the_waiting(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that comes while the first is being taken is no way out: the function is left, and both are a stop.
+
+    Python runs a handler at the jump back of a loop, which is behind the ``try`` in it.
+    """
+    see_to = Driver._see_to
+    monkeypatch.setattr(Driver, "_see_to", lambda driver, thread: firsts.pop()() if firsts else see_to(driver, thread))
+    firsts: list[Callable[[], object]] = []
+
+    def first() -> None:
+        assert held.inside.wait(BOUND)
+        raise KeyboardInterrupt
+
+    places = 0
+    for strike in every_place(lambda: _raise(KeyboardInterrupt), within=(Driver._see_through.__code__,)):
+        firsts.append(first)
+        drivers: list[Driver] = []
+
+        def work(driver: Driver, drivers: list[Driver] = drivers) -> None:
+            drivers.append(driver)
+            driver.call(held, (), patience=short)
+
+        try:
+            turn, driver, _ = strike.run(lambda work=work: driven(work, grace=BOUND))  # type: ignore[misc]
+        except KeyboardInterrupt:
+            pytest.fail(f"it passed out: {strike.struck_in}")
+        places += 1
+
+        assert ("cancelled", "signal", True) == (turn.report.outcome, turn.cause, driver.is_left), strike.struck_in
+        assert ["abandoned"] == [one.state for one in turn.report.activities], strike.struck_in
+        held.gate.set()
+        assert until(lambda: not abandoned.count())
+        held.gate.clear()
+        held.inside.clear()
+    assert places > 20
+
+
+def test_function_that_is_back_and_not_entered_is_not_left(held: Held) -> None:
+    """Its time is over while its thread is between the two: who waits asks, waits on, and is struck by no error."""
+    drivers: list[Driver] = []
+    with pause_at("driver.back") as back, pause_at("call.ending") as ending:
+
+        def then(turn: turnctl.Turn) -> None:
+            turn.cancel("enough")
+            assert ending.reached.wait(BOUND)
+            held.gate.set()
+            assert back.reached.wait(BOUND)
+            ending.release()
+            assert until(lambda: bool(drivers[0]._watchers))  # it was asked, and waits for what is entered
+            back.release()
+
+        def work(driver: Driver) -> None:
+            drivers.append(driver)
+            driver.call(held, (), patience=short)
+
+        def stop() -> None:
+            assert held.inside.wait(BOUND)
+            then(drivers[0]._turn)
+
+        stopping = Background(stop)
+        turn, driver, _ = driven(work)
+        stopping.result()
+
+    assert ("cancelled", False, None) == (turn.report.outcome, driver.is_left, driver.struck)
+    assert ["cancelled"] == [one.state for one in turn.report.activities]
+
+
+class _StruckAtLeft(list[str]):
+    """A log in which the first ``left`` is entered, and then something happens, before anybody can read it."""
+
+    def __init__(self, then: Callable[[], object]) -> None:
+        super().__init__()
+        self._then: list[Callable[[], object]] = [then]
+
+    def append(self, entry: str) -> None:
+        super().append(entry)
+        if entry == "left" and self._then:
+            self._then.pop()()
+
+
+@pytest.mark.parametrize("is_through", [False, True])
+def test_strike_as_a_function_is_left_leaves_it(held: Held, *, is_through: bool) -> None:
+    """Entered as left, then struck: it stays so, although the function is back when that is looked at again."""
+    with pause_at("driver.back") as back:
+
+        def then() -> None:
+            held.gate.set()
+            assert back.reached.wait(BOUND)
+            if is_through:
+                back.release()
+                assert until(lambda: drivers[0]._has_ended)
+            raise KeyboardInterrupt
+
+        drivers: list[Driver] = []
+
+        def work(driver: Driver) -> None:
+            drivers.append(driver)
+            driver.call(held, (), patience=short)
+
+        def stop() -> None:
+            assert held.inside.wait(BOUND)
+            call = drivers[0]._call
+            assert call is not None
+            call.fate = _StruckAtLeft(then)
+            drivers[0]._turn.cancel("enough")
+
+        stopping = Background(stop)
+        with turnctl.turn(grace=BOUND) as turn:
+            driver = Driver(turn, "work")
+            with pytest.raises(turnctl.CancelledError):
+                driver.drive(lambda: work(driver))
+        stopping.result()
+        back.release()
+
+    assert ("cancelled", True) == (turn.report.outcome, driver.is_left)
+    assert isinstance(driver.struck, KeyboardInterrupt)
+
+
 def _raise(error: type[BaseException]) -> None:
     raise error
 

@@ -183,7 +183,7 @@ class Driver:
         try:
             self._result = run(work)
         except _Left:
-            pass  # nobody waits, and nothing is to be done
+            self.is_left = True  # who left it may have been struck before it came to this; nobody waits
         except BaseException as error:  # noqa: BLE001 - raised by ``drive``
             self._error = error
         finally:
