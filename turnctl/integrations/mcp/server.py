@@ -38,7 +38,7 @@ from turnctl.integrations.mcp.revisions import finish, version_of, wants_task
 from turnctl.integrations.mcp.serving import Entry, Peer, Request, in_work_message
 from turnctl.integrations.mcp.stdio import Lines, standard_streams
 from turnctl.integrations.mcp.tasks import TASK_METHODS, Tasks
-from turnctl.integrations.mcp.tools import Tool
+from turnctl.integrations.mcp.tools import Tool, made_of
 from turnctl.tokens.callables import check_plain
 from turnctl.tokens.ids import check_name
 
@@ -126,7 +126,9 @@ class Server:
         schema: Mapping[str, Any] | None = None,
         task: bool = False,
     ) -> F | Callable[[F], F]:
-        """Make a plain function a tool; ``@server.tool``, or with options ``@server.tool(name="grep")``.
+        """Make a plain function a tool: ``@server.tool``, or with options ``@server.tool(name="grep")``.
+
+        A ``Tool`` of the agent loop is served as it is, with its schema, effect and timeout; not if it asks first.
 
         It is called with the arguments by name. What it returns is the result: text, a result of MCP with ``content``,
         or anything that JSON has. An exception is a result with ``isError``; ``Refused`` is an error of the protocol.
@@ -135,7 +137,7 @@ class Server:
         """
 
         def add(fn: F) -> F:
-            made = Tool(fn, name, description, schema, task=task)
+            made = made_of(fn, name, description, schema, task=task)
             if made.name in self.tools:
                 raise BadArgument(f"server {self.name} has a tool {made.name!r} already; give another name")
             self.tools[made.name] = made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from turnctl.integrations.mcp.serving import Request
 from turnctl.tokens.callables import check_plain
 from turnctl.tokens.ids import check_name
 
-__all__ = ["Tool", "result_of"]
+__all__ = ["Tool", "arguments_of", "made_of", "result_of"]
 
 _KINDS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
@@ -63,16 +64,22 @@ class Tool:
 
     def __call__(self, request: Request) -> dict[str, Any]:
         """Call it with the arguments of the request."""
-        arguments = request.params.get("arguments")
-        if arguments is None:
-            arguments = {}
-        if not isinstance(arguments, dict):
-            raise Refused(f"arguments of {self.name} are an object", code=INVALID_PARAMS)
+        arguments = arguments_of(request, self.name)
         try:
             bound = self.signature.bind(**arguments)
         except TypeError as error:
             raise Refused(f"{self.name}: {error}", code=INVALID_PARAMS) from None
         return result_of(self.fn(*bound.args, **bound.kwargs))
+
+
+def arguments_of(request: Request, name: str) -> dict[str, Any]:
+    """The arguments that a request has for the tool of that name."""
+    arguments = request.params.get("arguments")
+    if arguments is None:
+        return {}
+    if not isinstance(arguments, dict):
+        raise Refused(f"arguments of {name} are an object", code=INVALID_PARAMS)
+    return arguments
 
 
 def result_of(value: Any) -> dict[str, Any]:
@@ -128,3 +135,15 @@ def _schema(hint: Any) -> dict[str, Any]:
         inner = typing.get_args(hint)
         return {"type": "array", "items": _schema(inner[0])} if inner else {"type": "array"}
     return {}
+
+
+def made_of(
+    fn: Any, name: str | None, description: str | None, schema: Mapping[str, Any] | None, *, task: bool
+) -> Tool:
+    """The tool of a plain function, or of a ``Tool`` of the agent loop."""
+    agent = sys.modules.get("turnctl.agent.tools")  # who has such a tool has loaded that
+    if agent is not None and isinstance(fn, agent.Tool):
+        from turnctl.integrations.mcp.agents import AgentTool
+
+        return AgentTool(fn, name, description, schema, task=task)
+    return Tool(fn, name, description, schema, task=task)
