@@ -69,8 +69,7 @@ def life(folder: Path, kill_at: int, parallel: int) -> None:
     with turnctl.open_ledger(str(folder / "ledger.db")) as ledger:
         loop = AgentLoop(model, [tool], ledger=ledger, parallel=parallel, checkpoint=keeper(kept, point))
         last = RunCheckpoint.from_dict(json.loads(kept.read_text())) if kept.exists() else None
-        if last is not None and last.is_done and _state(ledger, last) == "completed":
-            # it was killed when all was done: the task or the last checkpoint says so, and there is nothing to resume
+        if last is not None and last.stop_reason == "completed":  # it was killed when all was done, and that was kept
             feed = [one.as_dict() for one in last.transcript if one.is_fed]
             (folder / "result.json").write_text(json.dumps({"stop_reason": "completed", "error": "", "feed": feed}))
             return
@@ -78,11 +77,6 @@ def life(folder: Path, kill_at: int, parallel: int) -> None:
         feed = [one.as_dict() for one in loop.history.feed]
         told = {"stop_reason": result.stop_reason, "error": repr(result.error), "resumes": result.record.resumes}
         (folder / "result.json").write_text(json.dumps({**told, "steps": len(result.record.steps), "feed": feed}))
-
-
-def _state(ledger: turnctl.Ledger, last: RunCheckpoint) -> str | None:
-    task = ledger.incarnation(str(last.inc))
-    return None if task is None else task.state
 
 
 def main(folder: Path, seed: int, kills: int) -> None:

@@ -8,6 +8,8 @@ Invariants
       checkpoint was taken is not in it.
   C3  Whether the run may go on is decided before anything is changed, with a ledger by the lease of its task; the
       history of the loop is replaced when the turn of the resumed run has begun.
+  C4  A run that completed its task, and whose process ended before its last checkpoint was kept, is told by its last
+      reply: nobody is asked, and nothing is done. That it was this run is known by the lease that its task ended with.
 
 May block: ``save``, as the host's function does; ``restore``, for the ledger to be read.
 """
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from turnctl.ledger.task import LedgerTask
     from turnctl.records.effects import Effect
 
-__all__ = ["checkpoint_of", "prepared", "refuse_another_history", "restore", "save"]
+__all__ = ["checkpoint_of", "is_told", "prepared", "refuse_another_history", "restore", "save"]
 
 
 # -- taking one -------------------------------------------------------------------------------------------------------
@@ -143,6 +145,20 @@ def _task_of(loop: AgentLoop, found: RunCheckpoint, task: LedgerTask | None) -> 
     return wanted
 
 
+def is_told(task: LedgerTask, found: RunCheckpoint) -> bool:
+    """Whether the ledger says that the run of ``found`` has completed ``task``, with the last reply in there (C4)."""
+    if not found.is_done or found.inc != task.inc:
+        return False
+
+    def was_completed_by_it(books: Any) -> bool:
+        row, turn = books.task(task.inc), books.turn(found.run_id)
+        if row is None or turn is None or row.state != "completed":
+            return False
+        return bool((turn.inc, turn.gen) == (row.inc, row.lease_gen))
+
+    return bool(task.ledger.store.read(was_completed_by_it))
+
+
 def restore(run: Run, found: RunCheckpoint, overdue: str | None) -> None:
     """Put the run where ``found`` was taken, with each pending call closed (C2). The run's turn has begun."""
     refuse_another_history(run.loop.history, found)  # of a run of another thread, between that look and this turn
@@ -153,7 +169,12 @@ def restore(run: Run, found: RunCheckpoint, overdue: str | None) -> None:
     if found.pending:
         _put(run, found, [_closed(run, found, one) for one in found.pending])
     run.is_done = found.is_done
-    if overdue is not None:
+    if run.is_told:
+        run.note(
+            f"it was completed by run {found.run_id}, as its task says, whose last checkpoint was not kept; nothing is "
+            "done again, and whether the hooks of that one's end were called is not known"
+        )
+    elif overdue is not None:
         run.turn.cancel(overdue, cause="deadline")
 
 

@@ -29,7 +29,7 @@ from turnctl.agent.elsewhere import Elsewhere
 from turnctl.agent.ends import close
 from turnctl.agent.exchange import exchange
 from turnctl.agent.result import RunResult
-from turnctl.agent.resuming import restore, save
+from turnctl.agent.resuming import is_told, restore, save
 from turnctl.agent.telling import Telling
 from turnctl.agent.waves import carry_out
 from turnctl.clock import format_duration
@@ -102,6 +102,8 @@ class Run:
         #: what it goes on from, and whether the model has no more to do
         self.resumed = resumed
         self.is_done = False
+        #: whether its task says that this has been completed: it does nothing
+        self.is_told = False
         self._overdue = overdue
         self._since = clock.monotonic()
 
@@ -157,7 +159,9 @@ class Run:
 
     def _made_turn(self) -> Turn:
         options, loop = self._options, self.loop
-        if options.get("task") is None and loop.ledger is not None:
+        if self.task is not None and self.resumed is not None and is_told(self.task, self.resumed):
+            self.is_told, options = True, {}  # without that task, which is over, and without a limit
+        elif options.get("task") is None and loop.ledger is not None:
             from turnctl.agent.tasks import task_of
 
             options["task"], self._is_queued = task_of(self, loop.ledger)
@@ -201,10 +205,12 @@ class Run:
         self.tell("run_started")
         turn.check()
         probe = getattr(loop.model, "probe", None)
-        if probe is not None:
+        if probe is not None and not self.is_told:
             self.raced(probe)
         self.hook("on_run_start", self.run_id)
-        while not turn.token.stopping:  # a soft stop lets the step in hand finish
+        if self.is_done and not self.is_told:
+            save(self)  # what completes the task is this run, so a checkpoint is to say so
+        while not (turn.token.stopping or self.is_told):  # a soft stop lets the step in hand finish
             if not self.is_done and (spent := self._spent()) is not None:
                 turn.cancel(spent, cause="budget")
                 turn.check()
