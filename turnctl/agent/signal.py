@@ -9,7 +9,8 @@ Invariants
   G3  One that lands between the decision of a run and its end is told what that run came to: it is neither erased nor
       kept for the next run.
   G4  One that names a run reaches that run or nobody.
-  G5  ``wait`` begun before a stop sees that stop, also when its run is over by the time that the thread runs.
+  G5  ``wait`` or ``notified`` begun before a stop sees that stop, also when its run is over by the time that the thread
+      runs.
 
 May block: ``wait``. All the rest may be called from any thread, observer, hook, tool, finalizer or signal handler.
 """
@@ -17,6 +18,7 @@ May block: ``wait``. All the rest may be called from any thread, observer, hook,
 from __future__ import annotations
 
 from _thread import LockType
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from turnctl import points
@@ -112,6 +114,19 @@ class CancelSignal:
         Waits on through runs that are not stopped. Not a checkpoint: it returns the stop instead of raising it.
         """
         seconds = parse_duration(timeout, what="timeout", zero=True, none=True)
+        return park(self._watched(), seconds, self._waiters)
+
+    async def notified(self) -> None:
+        """Return when a stop is there; ``wait`` for a coroutine of asyncio, whose loop goes on meanwhile.
+
+        Cancelling it takes it back: nothing is left that waits. A thread of its own waits for it.
+        """
+        from turnctl.agent.notifying import notified
+
+        await notified(self._watched(), self._waiters)
+
+    def _watched(self) -> Callable[[], bool]:
+        """Whether there is a stop, of this moment or later."""
         found = [self._current()]
 
         def is_there() -> bool:
@@ -121,7 +136,7 @@ class CancelSignal:
                 found[0] = found[0].next
             return found[0].is_stopping()
 
-        return park(is_there, seconds, self._waiters)
+        return is_there
 
     def reset(self) -> bool:
         """Do nothing; whether there was nothing to do, which is False while a stop has no answer yet.
