@@ -204,7 +204,7 @@ def test_options_are_looked_at() -> None:
         Tool(paint, timeout=-1)
     with pytest.raises(BadArgument, match="unknown consequence"):
         Acts("mail.send", consequence="dire")  # type: ignore[arg-type]
-    with pytest.raises(BadArgument, match="key of effect mail.send is a function"):
+    with pytest.raises(BadArgument, match="key of effect mail.send needs a function to call"):
         Acts("mail.send", key="k")  # type: ignore[arg-type]
 
 

@@ -21,6 +21,7 @@ from turnctl.agent.bounded import tell_bounded
 from turnctl.errors import CancelledError, TurnOver
 from turnctl.records.runs import GateKind, GateRecord
 from turnctl.spelling import described
+from turnctl.tokens.callables import check_plain
 from turnctl.waiting import abandoned
 from turnctl.waiting.worker import Worker
 
@@ -223,6 +224,8 @@ class Desk:
     """
 
     def __init__(self, on_question: Callable[[Question], object] | None = None) -> None:
+        if on_question is not None:
+            check_plain("on_question of a Desk", on_question)
         self._on_question = on_question
         self._pending: dict[str, Question] = {}
         self._is_closed = False

@@ -63,10 +63,10 @@ def shape_of(hint: Any, where: str, within: tuple[Any, ...] = ()) -> Shape:
     if origin in (typing.Union, types.UnionType):
         return _union([shape_of(one, where, within) for one in arguments])
     if origin is typing.Literal:
-        return _one_of({value: value for value in arguments}, where)
+        return _one_of([(value, value) for value in arguments], where)
     if isinstance(hint, type):
         if issubclass(hint, enum.Enum):
-            return _one_of({one.value: one for one in hint}, where)
+            return _one_of([(one.value, one) for one in hint], where)
         if dataclasses.is_dataclass(hint):
             return _dataclass(hint, where, (*within, hint))
         if hasattr(hint, "__required_keys__"):  # typing.is_typeddict does not know those of typing_extensions
@@ -128,9 +128,8 @@ def _annotated(arguments: tuple[Any, ...], where: str, within: tuple[Any, ...]) 
     return found if said is None else found._replace(schema={**found.schema, "description": said})
 
 
-def _one_of(values: Mapping[Any, Any], where: str) -> Shape:
-    """One of some scalars; ``values`` is what each stands for."""
-    given = list(values.items())
+def _one_of(given: Sequence[tuple[Any, Any]], where: str) -> Shape:
+    """One of some scalars, each with what it stands for; 1 and True are two."""
     for value, _ in given:
         if not isinstance(value, (str, int, float, bool, type(None))):
             raise BadArgument(f"{where} has the choice {value!r}, which JSON cannot say; use text, numbers or None")

@@ -21,13 +21,13 @@ from turnctl.records.messages import Message, Text
 from turnctl.records.runs import Event, RunRecord
 from turnctl.tokens.eras import Latch
 from turnctl.tokens.ids import check_name, new_turn_id
-from turnctl.waiting.asks import Source
 
 if TYPE_CHECKING:
     from turnctl.agent.result import RunResult
     from turnctl.ledger.face import Ledger
     from turnctl.ledger.task import LedgerTask
     from turnctl.records.stops import StopAnswer
+    from turnctl.waiting.asks import Source
 
 __all__ = ["AgentLoop"]
 
@@ -85,14 +85,10 @@ class AgentLoop:
         patience: float | str = "50ms",
     ) -> None:
         check_model(model, streaming=streaming)
-        check_parts(memory=memory, compactor=compactor, breaker=breaker, ledger=ledger)
-        if not (ask is None or ask == "terminal" or callable(ask) or isinstance(ask, Source)):
-            raise BadArgument(f"ask is a function, a Desk, 'terminal' or None, not {ask!r}")
+        check_parts(memory=memory, compactor=compactor, breaker=breaker, ledger=ledger, ask=ask, checkpoint=checkpoint)
         for what, number in (("max_steps", max_steps), ("parallel", parallel)):
             if type(number) is not int or number < 1:
                 raise BadArgument(f"{what} is a whole number of 1 or more, not {number!r}")
-        if not (checkpoint is None or callable(checkpoint)):
-            raise BadArgument(f"checkpoint is a function that keeps one, or None, not {checkpoint!r}")
         if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
             raise BadArgument(f"max_tokens is a whole number of 1 or more, or None, not {max_tokens!r}")
         if max_cost is not None and not (type(max_cost) in (int, float) and max_cost > 0):

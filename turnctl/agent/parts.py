@@ -15,6 +15,7 @@ from turnctl.agent.tools import Tool
 from turnctl.errors import BadArgument
 from turnctl.records.runs import Event
 from turnctl.tokens.callables import check_plain
+from turnctl.waiting.asks import Source
 
 __all__ = [
     "HOOKS",
@@ -30,12 +31,17 @@ __all__ = [
 
 HOOKS = ("on_run_start", "before_step", "before_tool", "after_tool", "after_step", "on_failure", "on_run_end")
 MEMORY = ("recall", "store", "reflect", "consolidate")
+_BREAKER = ("allows", "failed", "succeeded")
 _TOOLS = "tools are functions or Tools in a list, or a dict of functions by name"
 
 
 def check_model(model: Any, *, streaming: bool) -> None:
     """Raise ``BadArgument`` for what cannot be asked, whole or, with ``streaming``, while it writes."""
     _not_a_class("a model is", model)
+    for name in ("probe", "abort"):
+        _plain_method("a model", model, name)
+    if streaming:
+        _plain_method("a model", model, "stream", may_yield=True)
     fn = getattr(model, "complete", model)
     if streaming and hasattr(model, "stream") and not callable(fn):
         return
@@ -45,14 +51,30 @@ def check_model(model: Any, *, streaming: bool) -> None:
     check_plain("AgentLoop()", fn)
 
 
-def check_parts(*, memory: Any, compactor: Any, breaker: Any, ledger: Any) -> None:
-    """Raise ``BadArgument`` for what is not what it is given as."""
+def check_parts(*, memory: Any, compactor: Any, breaker: Any, ledger: Any, ask: Any, checkpoint: Any) -> None:
+    """Raise ``BadArgument`` for what is not what it is given as, or would never run when it is called."""
     if memory is not None:
         _has_one_of("a memory is", memory, MEMORY)
+        for name in MEMORY:
+            _plain_method("a memory", memory, name, may_yield=name == "recall")
     if not (compactor is None or callable(compactor) or hasattr(compactor, "compact")):
         raise BadArgument(f"a compactor is a function of messages, or has compact(), not {compactor!r}")
-    if breaker is not None and not all(hasattr(breaker, name) for name in ("allows", "failed", "succeeded")):
+    if compactor is not None:
+        check_plain("a compactor", getattr(compactor, "compact", compactor), may_yield=True)
+        _plain_method("a compactor", compactor, "demote")
+    if breaker is not None and not all(hasattr(breaker, name) for name in _BREAKER):
         raise BadArgument(f"a breaker is a Breaker, or has allows(), failed() and succeeded(), not {breaker!r}")
+    if breaker is not None:
+        for name in _BREAKER:
+            _plain_method("a breaker", breaker, name)
+    if not (ask is None or ask == "terminal" or callable(ask) or isinstance(ask, Source)):
+        raise BadArgument(f"ask is a function, a Desk, 'terminal' or None, not {ask!r}")
+    if callable(ask) and not isinstance(ask, Source):
+        check_plain("ask", ask)
+    if not (checkpoint is None or callable(checkpoint)):
+        raise BadArgument(f"checkpoint is a function that keeps one, or None, not {checkpoint!r}")
+    if checkpoint is not None:
+        check_plain("checkpoint", checkpoint)
     if ledger is not None and not hasattr(ledger, "submit"):
         raise BadArgument(f"ledger is what turnctl.open_ledger() gave, not {ledger!r}")
 
@@ -60,6 +82,13 @@ def check_parts(*, memory: Any, compactor: Any, breaker: Any, ledger: Any) -> No
 def _not_a_class(what: str, given: Any) -> None:
     if isinstance(given, type):
         raise BadArgument(f"{what} an object, not its class: give {given.__name__}(...)")
+
+
+def _plain_method(what: str, given: Any, name: str, *, may_yield: bool = False) -> None:
+    """Raise ``BadArgument`` if ``given`` has a method of that name whose body does not run when it is called."""
+    fn = getattr(given, name, None)
+    if fn is not None:
+        check_plain(f"{name}() of {what}", fn, may_yield=may_yield)
 
 
 def _has_one_of(what: str, given: Any, names: tuple[str, ...]) -> None:
@@ -92,6 +121,8 @@ def hooks_of(given: Any) -> tuple[Any, ...]:
     found = tuple(given) if isinstance(given, (list, tuple, set, frozenset, Iterator)) else (given,)
     for one in found:
         _has_one_of("hooks are", one, HOOKS)
+        for name in HOOKS:
+            _plain_method("hooks", one, name)
     return found
 
 
@@ -102,6 +133,7 @@ def observers_of(given: Any) -> tuple[Callable[[Event], object], ...]:
     for one in found:
         if not callable(one):
             raise BadArgument(f"observers are functions of an event, one or several, not {one!r}")
+        check_plain("an observer", one)
     return found
 
 

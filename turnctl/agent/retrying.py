@@ -11,6 +11,7 @@ from turnctl import clock
 from turnctl.agent.windows import kind_of
 from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument
+from turnctl.tokens.callables import check_plain
 
 __all__ = ["Breaker", "Retry"]
 
@@ -41,6 +42,8 @@ class Retry:
             raise BadArgument(f"attempts is a whole number of 1 or more, not {attempts!r}")
         if when is not None and not callable(when):
             raise BadArgument(f"when is a function of an error, or None, not {when!r}")
+        if when is not None:
+            check_plain("when of a Retry", when)
         self.attempts = attempts
         self.wait_s = parse_duration(wait, what="wait", zero=True) or 0.0
         self.longest_s = parse_duration(longest, what="longest", zero=True) or 0.0

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnctl import clock, points
 from turnctl.agent.compacting import compact
+from turnctl.agent.contents import not_lazy
 from turnctl.agent.elsewhere import Elsewhere
 from turnctl.agent.ends import close
 from turnctl.agent.exchange import exchange
@@ -358,7 +359,7 @@ class Run:
             return before
         try:
             said = self.raced(fn, *args)
-            said = self.read(said) if name == "recall" else said
+            said = self.read(said) if name == "recall" else not_lazy(said)
         except Exception as error:  # noqa: BLE001 - the host's own addition does not end the run
             self.turn.check()
             self.note(f"{name} of {type(of).__name__} failed: {described(error)}")

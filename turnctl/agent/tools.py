@@ -34,6 +34,7 @@ from turnctl.clock import parse_duration
 from turnctl.errors import BadArgument, BadCall, EffectCompleted, LedgerRefused
 from turnctl.records.messages import Call, Result, ResultStatus
 from turnctl.spelling import described
+from turnctl.tokens.callables import check_plain
 from turnctl.tokens.ids import check_name
 from turnctl.waiting.forks import EndsForks
 
@@ -77,8 +78,8 @@ class Acts:
         if consequence not in ("low", "medium", "high"):
             raise BadArgument(f"unknown consequence {consequence!r}; use low, medium or high")
         for name, given in (("key", key), ("payload", payload), ("receipt", receipt)):
-            if given is not None and not callable(given):
-                raise BadArgument(f"{name} of effect {kind} is a function, not {given!r}")
+            if given is not None:
+                check_plain(f"{name} of effect {kind}", given)
         self.kind, self.key, self.payload, self.receipt = kind, key, payload, receipt
         self.adapter, self.consequence = adapter, consequence
 
@@ -148,6 +149,8 @@ class Tool:
             raise BadArgument(f"the effect of tool {found} is Acts(...) or the kind of one, not {effect!r}")
         if "effect" in self._given.values() and self.effect is None:
             raise BadArgument(f"tool {found} takes a TurnEffect and declares no effect; give effect=Acts(...)")
+        if callable(approval):
+            check_plain(f"approval of tool {found}", approval)
         self.parallel = parallel
         self.approval = approval
         self.timeout_s: float | None = (
