@@ -185,6 +185,11 @@ def test_warning_fails_where_that_is_asked(shelf: Path, capfd: Capture, monkeypa
     assert '      fix: turnctl ledger prune --older-than 30d  # which keep = "30d" in ' in lax.out
 
 
+def sleeping(tag: str) -> list[int]:
+    """Who has the tag and has become its ``sleep``, not who is about to."""
+    return [one for one in alive(tag) if Path(f"/proc/{one}/comm").read_text() == "sleep\n"]
+
+
 def test_leftovers_are_named(shelf: Path, capfd: Capture) -> None:
     """What lives on where a warden and its launcher were killed at one moment is named, with what to do."""
     tag = some_tag()
@@ -192,7 +197,8 @@ def test_leftovers_are_named(shelf: Path, capfd: Capture) -> None:
     host = Host(code, f"echo up; exec sleep {tag}")
     try:
         assert "up" == host.line()
-        (pid,) = [one for one in alive(tag) if Path(f"/proc/{one}/comm").read_text() == "sleep\n"]
+        assert until(lambda: sleeping(tag))
+        (pid,) = sleeping(tag)
         helpers = [parent_of(pid), parent_of(parent_of(pid))]
         for one in helpers:
             os.kill(one, signal.SIGSTOP)

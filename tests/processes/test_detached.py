@@ -92,7 +92,7 @@ def test_leftovers_of_a_run_can_be_handed_over(leak_check: object) -> None:
 def test_deadline_of_the_old_turn_does_not_follow(leak_check: object) -> None:
     """The warden, which knows the deadline of the turn that gave it away, does not act on it any more."""
     tag = nap()
-    turn, other = turnctl.turn(inherit=False, timeout=0.5), begun()
+    turn, other = turnctl.turn(inherit=False, timeout=1), begun()
     with turn:
         turn.detach(turn.popen(tag.split()), owner=other)
 
