@@ -15,7 +15,7 @@ from turnctl.cli.names import LEAST, check
 from turnctl.cli.problems import Problem
 from turnctl.cli.stdout import put, put_document
 from turnctl.cli.talk import complain, explain, say
-from turnctl.errors import BadArgument, StoreMissing
+from turnctl.errors import BadArgument, StoreMissing, StoreUnsafe
 from turnctl.spelling import in_words, visible
 
 if TYPE_CHECKING:
@@ -125,8 +125,18 @@ def _opened(state_dir: str | None, turn: str) -> Store:
     from turnctl.ledger.opening import open_sqlite
     from turnctl.ledger.whereabouts import default_path
 
+    path = default_path(state_dir)
     try:
-        return open_sqlite(default_path(state_dir))
+        return open_sqlite(path)
+    except StoreUnsafe:
+        from turnctl.cli.opened import tell_once
+        from turnctl.ledger.stillstore import open_still
+
+        still = open_still(path)
+        if still is None:
+            raise
+        tell_once(still.still.words)
+        return still
     except StoreMissing:
         from turnctl.cli.opened import no_turns
 

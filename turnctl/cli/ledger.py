@@ -88,7 +88,14 @@ def verify(path: str | None, as_json: bool, state_dir: str | None, quiet: int) -
             found = read_all(where, tell=shown.state)
     except StoreDamaged as error:
         found = Verified(0, 0, (str(error),))
-    return _told({"schema": "turnctl.verified/1", "path": where, **_plain(found)}, found, as_json, quiet)
+    if found.still is not None:
+        note(found.still)
+    return _told(
+        {"schema": "turnctl.verified/1", "path": where, **_plain(found), "unchanging": found.still is not None},
+        found,
+        as_json,
+        quiet,
+    )
 
 
 def _plain(found: Verified) -> dict[str, Any]:
@@ -153,6 +160,8 @@ def backup(file: str, as_json: bool, state_dir: str | None, quiet: int) -> Code:
             made = copy(default_path(state_dir), file, tell=shown.state)
     except BadArgument as error:
         raise Problem("file_exists", *_halves(error), Code.USAGE) from error
+    if made.still is not None:
+        note(made.still)
     for one in made.cleared:
         note(f"taken away: {one}, which a backup had left that was killed")
     document = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from turnctl.cli.codes import Code
 from turnctl.cli.names import check, find
 from turnctl.cli.problems import Problem
-from turnctl.cli.talk import explain, say, warn
+from turnctl.cli.talk import explain, note, say, warn
 from turnctl.errors import StoreMissing
 from turnctl.ledger.glance import Glances
 from turnctl.ledger.whereabouts import default_file
@@ -16,7 +16,9 @@ from turnctl.ledger.whereabouts import default_file
 if TYPE_CHECKING:
     from turnctl.ledger.glance import Glance
 
-__all__ = ["found_turn", "glances", "no_turns", "opened", "tell_of_none"]
+__all__ = ["found_turn", "glances", "no_turns", "opened", "tell_of_none", "tell_once"]
+
+_told: list[str] = []
 
 
 def glances(state_dir: str | None) -> Glances:
@@ -24,9 +26,18 @@ def glances(state_dir: str | None) -> Glances:
     be used; one that is not all there is told on stderr."""
     there = Glances(default_file(state_dir))
     explain(f"reads {default_file(state_dir)}")
+    if there.still is not None:
+        tell_once(there.still.words)
     if there.doubt is not None:
         warn(f"{there.doubt}; turnctl ledger verify tells more")
     return there
+
+
+def tell_once(text: str) -> None:
+    """Say what holds for all that is read there; once."""
+    if text not in _told:  # who watches reads it again and again
+        _told.append(text)
+        note(text)
 
 
 def opened(state_dir: str | None) -> Glances | None:

@@ -28,11 +28,14 @@ _BESIDE = ("-wal", "-shm")
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-_.~")
 
 
-def connect(path: str, mode: str, busy_s: float) -> sqlite3.Connection:
-    """A connection to ``path``: ``ro`` or ``rw``, waiting up to ``busy_s`` for a lock of another program."""
+def connect(path: str, mode: str, busy_s: float, *, is_still: bool = False) -> sqlite3.Connection:
+    """A connection to ``path``: ``ro`` or ``rw``, waiting up to ``busy_s`` for a lock of another program.
+
+    With ``is_still`` nobody writes to it meanwhile, as ``ledger.reading`` alone can say.
+    """
     name = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in os.fsencode(path))
     connection = sqlite3.connect(
-        f"file:{name}?mode={mode}",
+        f"file:{name}?mode={mode}{'&immutable=1' if is_still else ''}",
         uri=True,
         timeout=busy_s,
         isolation_level=None,

@@ -16,6 +16,7 @@ from turnctl.errors import BadArgument
 from turnctl.ledger.connections import breathe, connect, copy_into
 from turnctl.ledger.opening import identify
 from turnctl.ledger.ownfiles import own_file
+from turnctl.ledger.reading import connect_to_read
 from turnctl.ledger.refusals import FAULTS, system_told, told
 from turnctl.ledger.sqlite import BUSY_S
 from turnctl.ledger.verify import Tell, Verified, quietly, verify
@@ -33,6 +34,8 @@ class Copied(NamedTuple):
     size: int
     verified: Verified
     cleared: tuple[str, ...] = ()
+    #: how it is known that the ledger does not change, where nothing can be written; else None
+    still: str | None = None
 
 
 def backup(path: str | PathLike[str], to: str | PathLike[str], *, tell: Tell = quietly) -> Copied:
@@ -41,7 +44,7 @@ def backup(path: str | PathLike[str], to: str | PathLike[str], *, tell: Tell = q
     Raises ``BadArgument`` where something is there, and the ledger's or the system's error as one of ``StoreError``.
     The copy is kept also where something was found in it: the ledger has it too.
     """
-    path, _ = identify(path)
+    path, _ = identify(path, writes=False)
     to = os.path.abspath(os.fspath(to))
     if os.path.lexists(to):
         raise _there(to)
@@ -50,12 +53,12 @@ def backup(path: str | PathLike[str], to: str | PathLike[str], *, tell: Tell = q
         cleared = clear_dead(folder)
         with workshop(folder) as fresh:
             tell("copying the ledger", 0, 0)
-            _copy(path, fresh)
+            still = _copy(path, fresh)
             found = verify(fresh, tell=lambda what, done, total: tell(f"verifying the copy: {what}", done, total))
             _flush(fresh)
             _name(fresh, to)
             _flush(folder)
-        return Copied(to, os.stat(to).st_size, found, cleared)
+        return Copied(to, os.stat(to).st_size, found, cleared, still)
 
 
 def _there(to: str) -> BadArgument:
@@ -63,16 +66,20 @@ def _there(to: str) -> BadArgument:
     return BadArgument(visible(text))
 
 
-def _copy(path: str, fresh: str) -> None:
+def _copy(path: str, fresh: str) -> str | None:
     os.close(own_file(fresh, os.O_RDWR | os.O_EXCL))
     try:
-        with closing(connect(path, "ro", BUSY_S)) as connection:
+        connection, still = connect_to_read(path, BUSY_S)
+        with closing(connection):
             breathe(connection)
             copy_into(connection, fresh)
+        if still is not None:
+            still.check()
         with closing(connect(fresh, "rw", BUSY_S)) as made:
             made.execute("PRAGMA journal_mode=WAL")  # as that of a ledger is
     except FAULTS as error:
         raise told(error, path, "copying") from error
+    return None if still is None else still.words
 
 
 def _flush(name: str) -> None:

@@ -18,10 +18,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from turnctl.errors import StoreForeign, StoreLost, StoreMissing, StoreTooNew
-from turnctl.ledger.connections import connect
 from turnctl.ledger.highwater import marks_of, missing_from, read_marks
 from turnctl.ledger.identity import Whoever, proof_of_death
 from turnctl.ledger.places import check_folder, check_owner
+from turnctl.ledger.reading import connect_to_read
 from turnctl.ledger.refusals import FAULTS, system_told, told
 from turnctl.ledger.versions import APPLICATION_ID, VERSION
 from turnctl.records.states import state_word
@@ -124,7 +124,7 @@ class Glances:
                 raise StoreForeign(f"{path} is as good as empty, and no ledger; name another file", path=path)
         self._path = path
         try:
-            self._connection = connect(path, "ro", _BUSY_S)
+            self._connection, self.still = connect_to_read(path, _BUSY_S)
         except FAULTS as error:
             raise told(error, path, "reading") from error
         #: why what it tells may be old or incomplete; None where nothing speaks for that
@@ -158,8 +158,11 @@ class Glances:
             self.doubt = f"the ledger {path} {missing}: what is told of it may be old"
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Give the connection back. ``StoreBusy`` where what was read may be wrong, since somebody has written to what
+        was to be an unchanging copy (``still``)."""
         self._connection.close()
+        if self.still is not None:
+            self.still.check()
 
     def __enter__(self) -> Self:
         return self
@@ -167,7 +170,10 @@ class Glances:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if error is None:
+            self.close()
+        else:
+            self._connection.close()
 
     # -- which -------------------------------------------------------------------------------------------------------
 
@@ -230,6 +236,8 @@ class Glances:
         try:
             yield from self._connection.execute(query, list(values))
         except FAULTS as error:
+            if self.still is not None:
+                self.still.check()  # or a writer who came later is taken for damage
             raise told(error, self._path, "reading") from error
 
     def _found(self, wanted: str, values: list[Any], most: int = -1, skipped: int = 0) -> Iterator[Glance]:

@@ -40,6 +40,7 @@ from turnctl.ledger.connections import connect, copy_into
 from turnctl.ledger.highwater import HighWater, marks_of, missing_from, read_marks
 from turnctl.ledger.ownfiles import NAME, describe, own_file
 from turnctl.ledger.places import check_file_system, check_folder, check_owner, made_folder
+from turnctl.ledger.reading import connect_to_read
 from turnctl.ledger.refusals import FAULTS, SALVAGE, system_told, told
 from turnctl.ledger.sqlite import BUSY_S, SqliteStore, twin_of
 from turnctl.ledger.users import Users
@@ -220,17 +221,18 @@ def take_as_it_is(path: str | PathLike[str]) -> None:
             marks.begin_anew(*now)
 
 
-def identify(path: str | PathLike[str], *, reads: bool = False) -> tuple[str, Meta]:
+def identify(path: str | PathLike[str], *, reads: bool = False, writes: bool = True) -> tuple[str, Meta]:
     """Where the ledger at ``path`` really is, and what it says of itself; raises what opening it would.
 
-    ``reads`` is for who only reads it: the folder may be open to the eyes of others.
+    ``reads`` is for who only reads it: the folder may be open to the eyes of others. Without ``writes`` it may lie
+    where nothing can be written (``ledger.reading``).
     """
     path = _resolved(path)
     check_folder(path)
     _refuse_missing(path)
     check_file_system(path)
     check_owner(path, reads=reads)
-    return path, _identify(path)
+    return path, _identify(path, writes=writes)
 
 
 def _lost(path: str, what: str) -> StoreLost:
@@ -262,13 +264,13 @@ def _has_log(path: str) -> bool:
         return False
 
 
-def _identify(path: str, *, sound: bool = False) -> Meta:
+def _identify(path: str, *, sound: bool = False, writes: bool = True) -> Meta:
     """What it is, by a connection that cannot write; with ``sound`` its pages are looked at as well."""
     if os.stat(path).st_size < _LEAST:
         _refuse_empty(path)  # before SQLite sees it, which would delete the log of such a file, even to read it
     try:
-        with closing(connect(path, "ro", BUSY_S)) as connection:
-            meta = _read_meta(connection, path)
+        with closing(connect(path, "ro", BUSY_S) if writes else connect_to_read(path, BUSY_S)[0]) as connection:
+            meta = _read_meta(connection, path, writes=writes)
             if sound:
                 found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
                 if found != "ok":
@@ -284,7 +286,7 @@ def _refuse_empty(path: str) -> NoReturn:
     raise StoreForeign(f"{path} is as good as empty, and no ledger: it was left as it is; name another file", path=path)
 
 
-def _read_meta(connection: sqlite3.Connection, path: str) -> Meta:
+def _read_meta(connection: sqlite3.Connection, path: str, *, writes: bool) -> Meta:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -307,7 +309,7 @@ def _read_meta(connection: sqlite3.Connection, path: str) -> Meta:
         )
         raise StoreTooNew(text, path=path, needs=needs)
     mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
-    if mode != "wal":
+    if mode != "wal" and (writes or mode != "delete"):  # which SQLite says of a file that nobody changes
         text = (
             f"somebody changed the journal of {path} to {mode}; put it back: sqlite3 {path} 'PRAGMA journal_mode=WAL'"
         )

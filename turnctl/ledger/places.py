@@ -11,7 +11,16 @@ from turnctl.errors import StoreMissing, StoreUnsafe
 from turnctl.ledger.ownfiles import own_folder
 from turnctl.spelling import in_words
 
-__all__ = ["FILES", "check_file_system", "check_folder", "check_owner", "file_system_of", "is_remote", "made_folder"]
+__all__ = [
+    "FILES",
+    "check_file_system",
+    "check_folder",
+    "check_owner",
+    "file_system_of",
+    "is_remote",
+    "is_unwritable",
+    "made_folder",
+]
 
 #: what lies beside a store: its log and index (SQLite's), how far it has come, the doorbell, the turnstile, its users
 FILES = ("", "-wal", "-shm", ".hwm", ".bell", ".room", ".lane", ".desk", ".users")
@@ -44,6 +53,21 @@ def file_system_of(folder: str, mounts: str | None = None) -> str | None:
 
     ``mounts`` is the text of /proc/self/mountinfo, for tests.
     """
+    found = _mount_of(folder, mounts)
+    return None if found is None else found[0]
+
+
+def is_unwritable(path: str, mounts: str | None = None) -> bool:
+    """Whether its file system is mounted so that nobody here can write to it, by whatever path.
+
+    A mount that only shows a file system read-only, which is writable elsewhere, is not such a one.
+    """
+    found = _mount_of(path, mounts)
+    return found is not None and "ro" in found[-1].split(",")
+
+
+def _mount_of(path: str, mounts: str | None) -> list[str] | None:
+    """The type, the source and the options of the file system that ``path`` is on."""
     if mounts is None:
         try:
             with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
@@ -57,9 +81,9 @@ def file_system_of(folder: str, mounts: str | None = None) -> str | None:
         if len(fields) < 5 or not after:
             continue
         point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4])
-        covers = point == "/" or folder == point or folder.startswith(f"{point}/")
+        covers = point == "/" or path == point or path.startswith(f"{point}/")
         if covers and len(point) >= longest:  # of two on one point the later covers the earlier
-            found, longest = after.split(" ")[0], len(point)
+            found, longest = after.split(" "), len(point)
     return found
 
 

@@ -22,7 +22,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
-from turnctl.ledger.connections import connect
+from turnctl.ledger.reading import connect_to_read
 from turnctl.ledger.refusals import FAULTS, told
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Stirring:
         self._pipe = -1
         self._add, self._fd = _listen()
         try:
-            self._connection = connect(path, "ro", _BUSY_S)
+            self._connection, _ = connect_to_read(path, _BUSY_S)
         except FAULTS as error:
             self._let_go()
             raise told(error, path, "reading") from error

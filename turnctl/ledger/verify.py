@@ -21,9 +21,10 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from turnctl.errors import StoreBusy, StoreError, StoreFull, StoreUnsafe
-from turnctl.ledger.connections import breathe, connect, leaving_nothing
+from turnctl.ledger.connections import breathe, leaving_nothing
 from turnctl.ledger.highwater import Mark, marks_of, missing_from, read_marks
 from turnctl.ledger.opening import identify
+from turnctl.ledger.reading import Still, connect_to_read
 from turnctl.ledger.refusals import FAULTS, told
 from turnctl.ledger.rows import KEYS, KINDS, OF_INCARNATION, fields_of, verify_chain
 from turnctl.ledger.sqlbooks import EVENT_COLUMNS, line_of
@@ -58,6 +59,8 @@ class Verified(NamedTuple):
     incarnations: int
     lines: int
     findings: tuple[str, ...]
+    #: where nothing can be written: that it was read as an unchanging copy, and how that is known; else None
+    still: str | None = None
 
     def __bool__(self) -> bool:
         return not self.findings
@@ -79,11 +82,13 @@ def verify(path: str | PathLike[str], *, most: int = _MOST, tell: Tell = quietly
 
 
 def _verified(path: str | PathLike[str], most: int, tell: Tell) -> Verified:
-    path, meta = identify(path, reads=True)
+    path, meta = identify(path, reads=True, writes=False)
     reader = _Reader(path, meta.store_uuid, tell)
     found = _marked(reader)
+    still: Still | None = None
     try:
-        with closing(connect(path, "ro", BUSY_S)) as connection:
+        connection, still = connect_to_read(path, BUSY_S)
+        with closing(connection):
             breathe(connection)
             connection.execute("BEGIN")
             reader.connection = connection
@@ -93,11 +98,15 @@ def _verified(path: str | PathLike[str], most: int, tell: Tell) -> Verified:
                     found.append(f"and maybe more: only the first {most} are told")
                     break
     except (sqlite3.Error, ValueError, TypeError) as error:  # bytes that are no text, no JSON, no row
+        if still is not None:
+            still.check()  # or a writer who came later is taken for damage
         said = told(error, path, "reading") if isinstance(error, FAULTS) else StoreError(f"{error}")
         if isinstance(said, (StoreBusy, StoreFull, StoreUnsafe)):  # which says nothing of what was written
             raise said from error
         found.append(f"it cannot be read any further: {said}")
-    return Verified(reader.incarnations, reader.lines, tuple(found))
+    if still is not None:
+        still.check()
+    return Verified(reader.incarnations, reader.lines, tuple(found), None if still is None else still.words)
 
 
 def _marked(reader: _Reader) -> list[str]:
