@@ -17,6 +17,7 @@ from turnctl import clock, points
 from turnctl.agent.bounded import tell_bounded
 from turnctl.agent.result import RunResult
 from turnctl.agent.resuming import checkpoint_of
+from turnctl.agent.traces import lighten
 from turnctl.records.messages import Message
 from turnctl.records.runs import RunRecord, StopReason
 from turnctl.spelling import described
@@ -71,7 +72,10 @@ def _close(run: Run, error: BaseException | None) -> RunResult:
     if notes:
         record = record.noted((*record.notes, *notes))
         run.loop._keep(record)
-    return RunResult(run.turn, record, error if reason == "failed" else None, last, checkpoint)
+    kept = error if reason == "failed" else None
+    if kept is not None:
+        lighten(kept)  # now that all who may hear of it have
+    return RunResult(run.turn, record, kept, last, checkpoint)
 
 
 def _salvage(run: Run) -> None:

@@ -33,6 +33,7 @@ class RunResult:
         self._turn = turn
         self.record = record
         self.error = error
+        self._trace = None if error is None else error.__traceback__
         self.message = message
         #: where it ended, for ``AgentLoop.resume``; None for a resumed run that ended before it had begun
         self.checkpoint = checkpoint
@@ -78,9 +79,16 @@ class RunResult:
         return self._turn.report
 
     def unwrap(self) -> str:
-        """Its text; raises the error of a run that failed, or ``CancelledError`` for one that was stopped."""
-        if self.error is not None:
-            raise self.error
+        """Its text; raises the error of a run that failed, or ``CancelledError`` for one that was stopped.
+
+        The traceback of the error leads on to where it was raised, with the variables of your own functions.
+        """
+        error = self.error
+        if error is not None:
+            try:
+                raise error.with_traceback(self._trace)  # the lines of an earlier call are not its own
+            finally:
+                del self, error  # the traceback holds this frame
         if self.stop_reason != "completed":
             raise self._turn.token._error()
         return self.text
