@@ -395,6 +395,8 @@ def test_answer_to_a_cancellation_says_nothing_of_effects() -> None:
     assert "claimed" == desk.effect("e1").phase
     assert ["already_completed", "stale_incarnation", "no_such_task"] == [one.code for one in refused]
     assert [] == [one.text for one in refused if OVERCLAIMS.search(one.text)]
+    assert [one.text for one in refused] == [str(one) for one in refused]
+    assert f"cancellation accepted (revision 2, by {CANCELLER.actor}: enough)" == str(accepted.cr)
     assert CANCELLER.actor == accepted.cr.requester
 
 

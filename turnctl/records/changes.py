@@ -88,7 +88,10 @@ class Note:
 
 @attrs.frozen
 class Refusal:
-    """Why a transition was not made. ``cr`` is the cancellation that stands in the way, ``row`` what was found."""
+    """Why a transition was not made; ``print`` gives its text.
+
+    ``cr`` is the cancellation that stands in the way, ``row`` what was found.
+    """
 
     code: RefusalCode
     text: str
@@ -97,6 +100,9 @@ class Refusal:
 
     def __bool__(self) -> bool:
         return False
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @attrs.frozen

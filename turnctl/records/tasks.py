@@ -98,7 +98,7 @@ class Task:
 
 @attrs.frozen
 class Cancellation:
-    """The one cancellation of an incarnation. It never changes, but that its level may rise.
+    """The one cancellation of an incarnation. It never changes, but that its level may rise. ``print`` says it in words.
 
     ``accepted_rev`` is the task's revision that the acceptance made. ``covered_by`` names the cancellation of an
     ancestor that brought this one with it, or came over it later.
@@ -117,6 +117,10 @@ class Cancellation:
 
     def as_dict(self) -> dict[str, Any]:
         return attrs.asdict(self)
+
+    def __str__(self) -> str:
+        why = f": {self.reason}" if self.reason else ""
+        return f"cancellation accepted (revision {self.accepted_rev}, by {self.requester}{why})"
 
 
 @attrs.frozen
