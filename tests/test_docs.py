@@ -81,8 +81,11 @@ def test_examples_of_the_ledger_page_run(
             scope["look_up"] = lambda effect_id: turnctl.ledger.Answer("completed", journal[effect_id])
         exec(compile(block, "docs/ledger.md", "exec"), scope)
     shown = capsys.readouterr().out
+    with turnctl.open_ledger() as ledger:
+        made_good = ledger.report(ledger.task("acme", "report-42")).effects[-1]
 
-    assert 3 == len(journal)
+    assert 4 == len(journal)
+    assert ("mail.recall", "completed", "250 ok") == (made_good.kind, made_good.disposition, made_good.receipt)
     assert "; 2 effects already happened: mail.send 'line-0', mail.send 'line-1'; no decision is needed" in shown
     assert "accepted - stopped, effects unresolved; stop requested by alice (wrong list)" in shown
     assert "lost completed None" in shown

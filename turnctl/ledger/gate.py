@@ -249,9 +249,8 @@ def compensate(
     task = view.task
     refusal: Refusal | None = None
     if by.authority != "compensator" or not auth_ref:
-        refusal = Refusal(
-            "not_authorised", "compensation needs an authorisation of its own; a stop is none", row=original
-        )
+        text = "compensation needs an authorisation of its own, and a stop is none: name the decision with auth_ref="
+        refusal = Refusal("not_authorised", text, row=original)
     elif original.disposition in ("pending", "suppressed", "rejected", "provider_cancelled"):
         text = f"effect {original.effect_id} is {original.disposition}: there is nothing to make good"
         refusal = Refusal("closed", text, row=original)

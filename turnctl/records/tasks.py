@@ -98,7 +98,7 @@ class Task:
 
 @attrs.frozen
 class Cancellation:
-    """The one cancellation of an incarnation. It never changes, but that its level may rise. ``print`` says it in words.
+    """The one cancellation of an incarnation. It never changes, but its level may rise. ``print`` says it in words.
 
     ``accepted_rev`` is the task's revision that the acceptance made. ``covered_by`` names the cancellation of an
     ancestor that brought this one with it, or came over it later.
