@@ -153,11 +153,23 @@ def test_tool_may_run_an_event_loop_of_its_own() -> None:
     assert "never" == loop.history.feed[2].results[0].text
 
 
+class Panic(BaseException):
+    """What some extensions raise when they fail."""
+
+
 @pytest.mark.parametrize(
-    "stop", [turnctl.CancelledError("own"), asyncio.CancelledError("own")], ids=["ours", "asyncio"]
+    ("stop", "said"),
+    [
+        (turnctl.CancelledError("own"), "a stop of something else ended it (CancelledError: own)"),
+        (asyncio.CancelledError("own"), "a stop of something else ended it (CancelledError: own)"),
+        (BaseExceptionGroup("g", [asyncio.CancelledError()]), "a stop of something else ended it (BaseExceptionGroup:"),
+        (Panic("at 1:2"), "it raised what is no Exception (Panic: at 1:2)"),
+        (GeneratorExit(), "it raised what is no Exception (GeneratorExit)"),
+    ],
+    ids=["ours", "asyncio", "group", "panic", "exit"],
 )
 @pytest.mark.parametrize("streams", [False, True])
-def test_stop_of_something_else_is_a_failure(stop: BaseException, streams: bool) -> None:
+def test_stop_of_something_else_is_a_failure(stop: BaseException, said: str, streams: bool) -> None:
     """It ends the tool, the hook or the request that it struck, and is not raised by a run that was not stopped."""
 
     def raises(*_: Any) -> str:
@@ -177,7 +189,7 @@ def test_stop_of_something_else_is_a_failure(stop: BaseException, streams: bool)
 
     assert "done" == result.unwrap()
     assert ["failed", "unknown", "completed"] == [one.status for one in loop.history.feed[2].results]
-    assert "a stop of something else ended it (CancelledError: own)" in loop.history.feed[2].results[0].text
+    assert said in loop.history.feed[2].results[0].text
     assert ["after_tool of Host failed" in note for note in result.record.notes] == [True] * 3
     assert "failed" == loop.run("more").stop_reason
     is_strict(loop.history.feed)

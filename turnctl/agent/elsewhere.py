@@ -1,6 +1,8 @@
-"""A stop of something else, such as a task of asyncio's that a tool awaits: that function has failed, no more.
+"""What a function of the host raises that is none of ``Exception``: that function has failed, no more.
 
-Such an exception is none of ``Exception``, as a stop of the run is not, and would pass out of ``run`` like one.
+A stop of something else, such as a task of asyncio's that a tool awaits, or what a library has for its own ends (the
+panic of an extension, the failure of a test) would pass out of ``run`` as a stop of the run does. What is meant for the
+program passes: ``KeyboardInterrupt`` and ``SystemExit``, also in a group.
 """
 
 from __future__ import annotations
@@ -11,13 +13,17 @@ from types import TracebackType
 from turnctl.errors import CancelledError
 from turnctl.spelling import described
 from turnctl.tokens.current import current_token
+from turnctl.waiting.driving import Left
 from turnctl.waiting.parking import must_raise
 
 __all__ = ["Elsewhere"]
 
 
 class Elsewhere:
-    """In its ``with`` a stop that is not of the current turn, nor of one around it, is raised as ``RuntimeError``."""
+    """In its ``with`` what is none of ``Exception``, and nobody else's to hear of, is raised as ``RuntimeError``.
+
+    That is a stop that is not of the current turn, nor of one around it, and all but what ends the program.
+    """
 
     __slots__ = ()
 
@@ -25,14 +31,22 @@ class Elsewhere:
         return None
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
-        if error is None or isinstance(error, Exception) or not _is_stop(error):
+        if error is None or isinstance(error, Exception):
             return
         token = current_token()
-        if token is None or must_raise(token):  # without a turn it is whoever called's to say
-            return
-        raise RuntimeError(f"a stop of something else ended it ({described(error)})") from error
+        if token is None or _has(error, (KeyboardInterrupt, SystemExit, Left)):
+            return  # without a turn it is whoever called's to say
+        if not _has(error, _stops()):
+            raise RuntimeError(f"it raised what is no Exception ({described(error)})") from error
+        if not must_raise(token):
+            raise RuntimeError(f"a stop of something else ended it ({described(error)})") from error
 
 
-def _is_stop(error: BaseException) -> bool:
+def _has(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
+    """Whether it is one of these, or a group with one."""
+    return isinstance(error, kinds) or (isinstance(error, BaseExceptionGroup) and error.subgroup(kinds) is not None)
+
+
+def _stops() -> tuple[type[BaseException], ...]:
     asyncio = sys.modules.get("asyncio.exceptions")  # without it there is none of its errors
-    return isinstance(error, CancelledError) or (asyncio is not None and isinstance(error, asyncio.CancelledError))
+    return (CancelledError,) if asyncio is None else (CancelledError, asyncio.CancelledError)

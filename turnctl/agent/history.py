@@ -25,7 +25,7 @@ from turnctl.records.messages import Call, Mark, Message, Result, ResultStatus
 if TYPE_CHECKING:
     from turnctl.records.checkpoints import RunCheckpoint
 
-__all__ = ["History", "closed", "discard", "feed_of", "merged", "open_calls", "salvage"]
+__all__ = ["History", "closed", "compacted", "discard", "feed_of", "merged", "open_calls", "salvage"]
 
 
 def feed_of(messages: Iterable[Message]) -> list[Message]:
@@ -128,6 +128,18 @@ def closed(
     return feed_of(_salvaged(messages, None, statuses or {}, (), open_as, is_first=False))
 
 
+def compacted(messages: Iterable[Any]) -> tuple[Message, ...]:
+    """``messages`` as they may stand in the feed (K7): results whose calls were taken out are gone as well.
+
+    Raises ``BadArgument`` if a call in them is open: its result was taken out, and would have to be made up.
+    """
+    found = messages_of(messages)
+    if waiting := open_calls(found):
+        names = ", ".join(f"{call.name} {call.id!r}" for call in waiting)
+        raise BadArgument(f"a compacted history has a result for each call; there is none for {names}")
+    return tuple(closed(found))
+
+
 def discard(messages: Iterable[Message], mark: Mark | None = None) -> list[Message]:
     """The messages of a run that the window could not hold: kept, and none of them fed (K6)."""
     return [message.marked(_kind(mark or Mark("discarded"), "discarded")) for message in messages]
@@ -213,6 +225,8 @@ class History:
         self._floor = 0
         self._start = len(self._transcript)
         self._before: tuple[tuple[Message, ...], int] = (self._base, self._floor)
+        #: how much of the transcript is known to be coherent
+        self._looked_at = 0
         #: the feed, and what it was made of: one value, so that who reads it elsewhere gets what belongs together
         self._fed: tuple[tuple[Message, ...], tuple[Message, ...], int, tuple[Message, ...]] = ((), (), -1, ())
 
@@ -242,7 +256,13 @@ class History:
         return f"<{type(self).__name__} of {len(self._transcript)} messages, {len(self.feed)} of them fed>"
 
     def begin(self) -> None:
-        """A run begins: what is added from here on is its own."""
+        """A run begins: what is added from here on is its own. A call that is open before it has an unknown outcome."""
+        since = max(self._floor, self._looked_at)
+        before = feed_of(self._transcript[since:])
+        if closed(before) != before:  # what the host had kept, perhaps of a program that was killed
+            made = _salvaged(self._transcript[since:], None, {}, (), "unknown", is_first=False)
+            self._transcript = (*self._transcript[:since], *made)
+        self._looked_at = len(self._transcript)
         self._start = len(self._transcript)
         self._before = (self._base, self._floor)
 
@@ -258,13 +278,10 @@ class History:
     def compact(self, messages: Iterable[Any]) -> None:
         """Feed ``messages`` in place of all that is fed now. Raises ``BadArgument`` if a call in them is open.
 
-        The transcript stays. A run that ends by ``salvage`` afterwards keeps this; one that is discarded does not.
+        Results that answer nothing in them are left out. The transcript stays. A run that ends by ``salvage``
+        afterwards keeps this; one that is discarded does not.
         """
-        found = tuple(messages_of(messages))
-        if waiting := open_calls(found):
-            names = ", ".join(f"{call.name} {call.id!r}" for call in waiting)
-            raise BadArgument(f"a compacted history has a result for each call; there is none for {names}")
-        self._base, self._floor = found, len(self._transcript)
+        self._base, self._floor = compacted(messages), len(self._transcript)
 
     def salvage(
         self,
@@ -299,7 +316,7 @@ class History:
 
     def _restore(self, kept: RunCheckpoint) -> None:
         """Be as it was when ``kept`` was taken."""
-        self._transcript, self._start = kept.transcript, kept.start
+        self._transcript, self._start, self._looked_at = kept.transcript, kept.start, 0
         self._base, self._floor = kept.base, kept.floor
         self._before = (kept.base_before, kept.floor_before)
 

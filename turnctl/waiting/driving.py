@@ -182,7 +182,7 @@ class Driver:
             del began_at
         try:
             self._result = run(work)
-        except _Left:
+        except Left:
             self.is_left = True  # who left it may have been struck before it came to this; nobody waits
         except BaseException as error:  # noqa: BLE001 - raised by ``drive``
             self._error = error
@@ -210,7 +210,7 @@ class Driver:
         As ``waiting.call.call``: what it came to when it was stopped is in ``late``.
         """
         if self.is_left:
-            raise _Left
+            raise Left
         token = token_in(self._turn)
         token.check()
         call = RacedCall(self._turn, token, fn, args, {}, abort=abort, interrupt=False, patience=patience)
@@ -228,10 +228,10 @@ class Driver:
         points.reach("driver.back")
         call.fate.append("back")
         if call.fate[0] != "back" or self.is_left:
-            raise _Left  # V1
+            raise Left  # V1
         self._call = None
         release_all(self._watchers)
 
 
-class _Left(BaseException):
+class Left(BaseException):
     """Unwinds a thread that was left behind; all frames that it passes are ours."""
