@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +14,7 @@ from standins import until
 
 import turnctl
 from turnctl.agent import AgentLoop, Tool
+from turnctl.testing import call_at
 from turnctl.waiting import abandoned
 
 LONGER_S = 0.2  # than the patience
@@ -157,6 +160,48 @@ def test_behind_its_shield_a_tool_has_the_patience() -> None:
         assert LONGER_S <= stopped.took_s < 5
         assert {"c1": "cancelled_unknown"} == statuses(loop)
     assert until(lambda: not abandoned.count())
+
+
+def test_a_stop_that_becomes_a_kill_waits_no_longer() -> None:
+    """A second press while a shield is waited for ends that."""
+    waiting = threading.Event()
+    with Gate() as gate:
+        loop = AgentLoop(Played(calls("hangs")), [_tool(_hangs(gate, "30s"), "hangs")], grace="30s")
+
+        def presses() -> object:
+            loop.cancel()
+            assert waiting.wait(10)
+            return loop.cancel_signal.cancel(level="kill")
+
+        with call_at("call.ending", waiting.set):
+            stopped = stop_inside(loop, gate, stop=presses)
+
+        assert stopped.took_s < 5
+        assert {"c1": "cancelled_unknown"} == statuses(loop)
+    assert until(lambda: not abandoned.count())
+
+
+def test_a_shield_in_another_context_of_the_tool_counts() -> None:
+    """One that the tool has entered within a loop of asyncio's is waited for as well."""
+    with Gate() as gate:
+        log: list[str] = []
+
+        async def main() -> None:
+            with turnctl.shield("10s"):
+                gate.reached.set()
+                while not _is_stopped():  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.001)
+                await asyncio.sleep(LONGER_S)
+                log.append("whole")
+
+        loop = AgentLoop(
+            Played(calls("runs")), [_tool(lambda **_: asyncio.run(main()), "runs")], grace="10s", parallel=2
+        )
+        stopped = stop_inside(loop, gate)
+
+        assert ["whole"] == log
+        assert "cancelled" == stopped.result.stop_reason
+        assert not stopped.result.report.alive
 
 
 def test_a_shield_that_begins_after_the_stop_counts() -> None:

@@ -190,20 +190,24 @@ def test_function_in_c_is_never_interrupted(let_go: list[threading.Event]) -> No
     assert "could not be interrupted" in str(turn.report.activities[0].detail)
 
 
-def test_shield_in_the_function_holds_it_off(let_go: list[threading.Event]) -> None:
-    """Under ``turnctl.shield`` the function is not struck; after it, it is."""
+@pytest.mark.parametrize("apart", [False, True])
+def test_shield_in_the_function_holds_it_off(let_go: list[threading.Event], apart: bool) -> None:
+    """Under ``turnctl.shield`` the function is not struck, also in a context of its own; after it, it is."""
     leave = Gate()
     fn = Spinning()
     let_go += [fn.gate, leave]
     after: list[bool] = []
 
+    def spins() -> None:
+        with turnctl.shield(BOUND):
+            fn.inside.set()
+            while not leave.is_set():
+                pass
+            after.append(True)
+
     def work() -> None:
         try:
-            with turnctl.shield(BOUND):
-                fn.inside.set()
-                while not leave.is_set():
-                    pass
-                after.append(True)
+            contextvars.copy_context().run(spins) if apart else spins()
         finally:
             fn.seen.append(sys.exc_info()[1])  # type: ignore[arg-type]
 

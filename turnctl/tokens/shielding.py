@@ -1,11 +1,15 @@
 """The shield: a stretch of clean-up in which checkpoints do not raise, for a bounded time.
 
-A shield belongs to the context that entered it: other threads of the turn go on raising. ``kill`` passes through.
+A shield belongs to the context that entered it: other threads of the turn go on raising. ``kill`` passes through. Who
+waits for a function on another thread sees its shields in whatever context they were entered there, such as in a task
+of a loop of asyncio's that the function runs.
 """
 
 from __future__ import annotations
 
+import os
 from contextvars import ContextVar
+from threading import get_ident
 from typing import TYPE_CHECKING, Self
 
 from turnctl.clock import monotonic, parse_duration
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Shield", "is_shielded", "shield_over", "shielded_until", "shields"]
 
+#: those that are entered now, anywhere; adding and removing are one step each
+_entered: list[Shield] = []
+
 shields: ContextVar[tuple[Shield, ...]] = ContextVar("turnctl_shields", default=())
 
 
@@ -31,7 +38,7 @@ class Shield:
     A stop of level ``kill`` passes through. Shields nest; one object serves one ``with`` at a time.
     """
 
-    __slots__ = ("_outer", "ends_at", "left_at", "max_s", "token")
+    __slots__ = ("_ident", "_outer", "ends_at", "left_at", "max_s", "token")
 
     def __init__(self, token: CancelToken, limit: float | str) -> None:
         self.token = token
@@ -42,10 +49,13 @@ class Shield:
         #: when its ``with`` was left, for who waits for what runs in it; None until then
         self.left_at: float | None = None
         self._outer: tuple[Shield, ...] = ()
+        self._ident = 0
 
     def __enter__(self) -> Self:
         self.left_at, self.ends_at = None, monotonic() + self.max_s
         self._outer = shields.get()
+        self._ident = get_ident()
+        _entered.append(self)
         shields.set((*self._outer, self))
         return self
 
@@ -54,6 +64,8 @@ class Shield:
     ) -> None:
         shields.set(self._outer)
         self.left_at = monotonic()
+        if self in _entered:
+            _entered.remove(self)
         if not self.token.cancelled:
             return
         release_all(self.token._grow().waiters)  # who waits for the body has no reason to do so any more
@@ -65,9 +77,14 @@ class Shield:
             error.add_note(f"{self.token!r} was stopped while this ran under its shield")
 
 
-def shield_over(token: CancelToken) -> Shield | None:
-    """The shield of this context that holds a stop of ``token`` back, the longest of several; None if none does."""
+def shield_over(token: CancelToken, ident: int | None = None) -> Shield | None:
+    """The shield of this context that holds a stop of ``token`` back, the longest of several; None if none does.
+
+    With ``ident`` those count as well that were entered on that thread.
+    """
     found = shields.get()
+    if ident is not None and _entered:
+        found = (*found, *(one for one in _entered.copy() if one._ident == ident))
     if not found or token.level == "kill":
         return None
     now = monotonic()
@@ -81,6 +98,13 @@ def shielded_until(token: CancelToken) -> float | None:
         return None
     shield = shield_over(token)
     return None if shield is None else shield.ends_at
+
+
+def _forget_the_others() -> None:
+    _entered[:] = [one for one in _entered if one._ident == get_ident()]
+
+
+os.register_at_fork(after_in_child=_forget_the_others)  # their threads are the parent's, and numbers come again
 
 
 def is_shielded(token: CancelToken) -> bool:

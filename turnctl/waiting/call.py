@@ -269,7 +269,7 @@ class RacedCall(Worker):
             return kill_at
 
         def at() -> float:
-            until = forbearance.until(self._context)
+            until = forbearance.until(self._context, self.ident)
             return kill_at() if until is None else min(kill_at(), until)
 
         return at
@@ -357,7 +357,7 @@ class RacedCall(Worker):
         injection = self.injection
         if injection is None:
             forbearance = self._forbearance
-            until = None if forbearance is None else forbearance.until(self._context)
+            until = None if forbearance is None else forbearance.until(self._context, self.ident)
             if forbearance is None or until is None or grace_end(self._of, self.token) < until:
                 return "it did not come back within the grace"
             behind = " of the end of its shield" if forbearance.was_shielded else ""

@@ -38,7 +38,7 @@ from turnctl import points
 from turnctl.errors import CancelledError
 from turnctl.tokens.event import release_all
 from turnctl.tokens.frames import calls_the_body
-from turnctl.tokens.shielding import is_shielded
+from turnctl.tokens.shielding import shield_over
 from turnctl.tokens.sites import frame_of, undisturbed_frames
 from turnctl.waiting.striking import why_not_into
 
@@ -171,7 +171,7 @@ class Injection:
             return "it was on its way in or out"
         if frame is mine:
             return "it stood in C code that nothing of Python called"
-        if context.copy().run(is_shielded, self.token):
+        if context.copy().run(shield_over, self.token, self._ident) is not None:
             return "it was under a shield"
         handled: Any = sys._current_exceptions().get(self._ident)
         if isinstance(handled, tuple):  # 3.11

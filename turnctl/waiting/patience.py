@@ -44,25 +44,26 @@ class Forbearance:
         """What it has, counted from the stop or the end of its shield; None for the grace."""
         return self._patience()
 
-    def until(self, context: Context) -> float | None:
-        """Monotonic seconds at which it is over for what runs in ``context``; None where the grace alone counts.
+    def until(self, context: Context, ident: int | None) -> float | None:
+        """Monotonic seconds at which it is over for what runs in ``context``, on the thread of that number; None where
+        the grace alone counts.
 
         It may move either way, with each shield that is entered or left.
         """
         seconds = self.seconds()
-        return None if seconds is None else self._since(context) + seconds
+        return None if seconds is None else self._since(context, ident) + seconds
 
     def waiters(self) -> list[list[LockType]]:
         """What is released when the shield that was seen is left."""
         return [] if self._shield is None else [self._shield.token._grow().waiters]
 
-    def _since(self, context: Context) -> float:
+    def _since(self, context: Context, ident: int | None) -> float:
         token = self._token
         since = next((stop.at for stop in token._stops() if stop.level != "soft"), None)
         if since is None:
             since = self._asked_at = self._asked_at or clock.monotonic()
         # the thread that runs in it may change it meanwhile; a copy is one state of it
-        shield = context.copy().run(shield_over, token)
+        shield = context.copy().run(shield_over, token, ident)
         if shield is not None:
             self._shield = shield
             return max(since, shield.ends_at)

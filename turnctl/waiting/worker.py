@@ -152,6 +152,12 @@ class Worker:
         """Whether the function has come back."""
         return self._ended
 
+    @property
+    def ident(self) -> int | None:
+        """The number of its thread; None before it has one."""
+        thread = self.thread
+        return None if thread is None else thread.ident
+
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the function has come back; whether it has. Not a checkpoint."""
         return park(lambda: self._ended, timeout, self.waiters)
