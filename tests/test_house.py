@@ -18,7 +18,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 SOURCE = CHECKOUT / "turnctl"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-GROUND = frozenset({"homes", "spelling", "errors", "points", "lazily", "records", "clock", "log"})
+GROUND = frozenset({"homes", "spelling", "beside", "errors", "points", "lazily", "records", "clock", "log"})
 SIGNAL = GROUND | {"tokens"}
 ABOVE_SIGNAL = SIGNAL | {"waiting", "signals"}
 WORK = ABOVE_SIGNAL | {"processes", "ledger"}
@@ -31,6 +31,7 @@ LOWER = {
     "_version": frozenset[str](),
     "homes": frozenset[str](),
     "spelling": frozenset[str](),
+    "beside": frozenset[str](),
     "errors": frozenset({"spelling"}),
     "points": frozenset[str](),
     "lazily": frozenset[str](),

@@ -14,16 +14,15 @@ import pytest
 from standins import BOUND, Background
 
 import turnctl
-from turnctl import BadArgument, CancelledError, TurnOver
+from turnctl import BadArgument, CancelledError, TurnOver, beside
 from turnctl.testing import call_at, pause_at
-from turnctl.waiting import staging
 
 
 @pytest.fixture(params=["nameless", "named", "no nameless files here"])
 def named(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Each way to write beside the place, also that of file systems without files that have no name."""
     if request.param == "no nameless files here":
-        monkeypatch.setattr(staging, "_nameless", lambda _: None)
+        monkeypatch.setattr(beside, "_nameless", lambda _: None)
     return bool(request.param == "named")
 
 

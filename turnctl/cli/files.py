@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-import uuid
 from collections.abc import Callable
-from contextlib import suppress
+
+from turnctl.beside import put_whole
 
 __all__ = ["Occupied", "put_file"]
 
@@ -19,7 +19,7 @@ class Occupied(Exception):
 
 
 def put_file(path: str, data: bytes, *, may_replace: Callable[[bytes], bool]) -> None:
-    """Write it to ``path``, with mode 0600, through a file beside it.
+    """Write it to ``path``, with mode 0600, as ``turnctl.beside`` does.
 
     A regular file that is there and is ours is replaced if ``may_replace`` says so of how it begins; anything else is
     left as it is, and ``Occupied`` raised. Raises ``OSError`` where it cannot be written; then nothing is left of it.
@@ -28,33 +28,10 @@ def put_file(path: str, data: bytes, *, may_replace: Callable[[bytes], bool]) ->
     replaces = os.path.lexists(path)
     if replaces and not _is_ours(path, may_replace):
         raise Occupied(path)
-    fresh = f"{path}.new-{uuid.uuid4().hex[:8]}"
     try:
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            with open(fd, "wb") as file:
-                os.fchmod(fd, 0o600)
-                file.write(data)
-                file.flush()
-                os.fsync(fd)
-            _name(fresh, path, replaces=replaces)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(fresh)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, path) from None  # the file beside it means nothing to anybody
-
-
-def _name(fresh: str, path: str, *, replaces: bool) -> None:
-    if replaces:
-        os.rename(fresh, path)
-        return
-    try:
-        os.link(fresh, path)
+        put_whole(path, data, is_new=not replaces, mode=0o600)
     except FileExistsError:
         raise Occupied(path) from None
-    except OSError:  # a file system without links
-        os.rename(fresh, path)
 
 
 def _is_ours(path: str, may_replace: Callable[[bytes], bool]) -> bool:

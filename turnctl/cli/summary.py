@@ -6,6 +6,7 @@ import os
 import stat
 from typing import Any
 
+from turnctl.beside import Beside, put_whole
 from turnctl.cli.folder import gone_for
 from turnctl.errors import BadArgument
 
@@ -46,11 +47,10 @@ def check(path: str) -> str:
         except OSError:
             pass  # closed, or no such file yet
     try:
-        fd, beside = _open_beside(real)
+        with Beside(real, mode=_MODE).opened():
+            pass
     except OSError as error:
         raise BadArgument(f"cannot write in {os.path.dirname(real)}: {error.strerror}") from None
-    os.close(fd)
-    os.unlink(beside)
     return real
 
 
@@ -83,17 +83,4 @@ def write(path: str, values: dict[str, Any]) -> None:
     import json
 
     text = json.dumps(values, indent=2, default=str) + "\n"
-    fd, beside = _open_beside(path)
-    try:
-        with open(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-        os.replace(beside, path)
-    except BaseException:
-        os.unlink(beside)
-        raise
-
-
-def _open_beside(path: str) -> tuple[int, str]:
-    folder, name = os.path.split(path)
-    beside = os.path.join(folder, f".{name[:200]}.{os.getpid()}.tmp")
-    return os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), beside
+    put_whole(path, text.encode("utf-8", "backslashreplace"), mode=_MODE)

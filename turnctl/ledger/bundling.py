@@ -12,13 +12,12 @@ from __future__ import annotations
 import base64
 import json
 import os
-import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from turnctl._version import __version__
+from turnctl.beside import put_whole
 from turnctl.errors import BadArgument
 from turnctl.ledger import schema
 from turnctl.ledger.moves import none
@@ -73,30 +72,10 @@ def _there(path: str) -> BadArgument:
 
 def put_new(path: str, data: bytes) -> None:
     """Write it: all of it or nothing under that name, where nothing is yet; for its owner alone."""
-    fresh = f"{path}.new-{uuid.uuid4().hex[:8]}"
     try:
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, path) from None
-    try:
-        with open(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(fresh, path)
-        except FileExistsError:
-            raise _there(path) from None
-        except OSError:  # a file system without links
-            os.rename(fresh, path)
-        folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(fresh)
+        put_whole(path, data, is_new=True, mode=0o600)
+    except FileExistsError:
+        raise _there(path) from None
 
 
 class _Bundle:

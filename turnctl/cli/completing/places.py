@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from turnctl.beside import put_whole
 from turnctl.homes import expanded
 
 __all__ = ["MARK", "SHELLS", "Foreign", "after", "place_of", "put_there"]
@@ -61,13 +62,5 @@ def put_there(path: str, text: str) -> bool:
     if before is not None and MARK not in before[:200]:
         raise Foreign(path)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    beside = f"{path}.{os.getpid()}"
-    try:
-        with open(beside, "x", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(beside, path)
-    except BaseException:
-        if os.path.lexists(beside):
-            os.unlink(beside)
-        raise
+    put_whole(path, text.encode("utf-8"))
     return True
