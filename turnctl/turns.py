@@ -265,7 +265,9 @@ def turn(
 def begin_turn(session_id: str | None = None, **options: Unpack[TurnOptions]) -> TurnToken:
     """Begin a turn without ``with`` and return its token; give that to ``end_turn`` in a ``finally``.
 
-    Takes the options of ``turnctl.turn``. The token is bound to this context until ``end_turn`` is called in it.
+    Takes the options of ``turnctl.turn``. The token is bound to this context until ``end_turn`` is called in it. A turn
+    that nobody ends is displaced by the next one of its session; turns of other sessions that begin in this context are
+    its children, which its stop reaches, unless they say ``inherit=False``.
     """
     made = Turn(session_id, **options)
     token = made.begin()

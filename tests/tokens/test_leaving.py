@@ -24,6 +24,12 @@ def never(turn: Turn) -> None:
         threading.Event().wait(0.001)
 
 
+def asks_ambiently(_: Turn) -> None:
+    while True:
+        turnctl.check()
+        threading.Event().wait(0.001)
+
+
 def waits_for_a_pipe(turn: Turn) -> None:
     reading, writing = os.pipe()
     try:
@@ -61,6 +67,7 @@ def swallows(turn: Turn) -> None:
 WAITS: dict[str, Callable[[Turn], object]] = {
     "sleep": lambda turn: turn.sleep(60),
     "check": never,
+    "ambient check": asks_ambiently,
     "event": lambda turn: turn.wait(threading.Event()),
     "queue": lambda turn: turn.get(queue.Queue()),
     "slices": lambda turn: turn.get(queue.SimpleQueue()),
