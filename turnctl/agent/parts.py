@@ -6,6 +6,7 @@ Pure: nothing here blocks, and nothing of the host's is called.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from inspect import getattr_static
 from typing import Any
 
 from turnctl.agent.history import History
@@ -86,8 +87,9 @@ def _not_a_class(what: str, given: Any) -> None:
 
 def _plain_method(what: str, given: Any, name: str, *, may_yield: bool = False) -> None:
     """Raise ``BadArgument`` if ``given`` has a method of that name whose body does not run when it is called."""
-    fn = getattr(given, name, None)
-    if fn is not None:
+    fn = getattr_static(given, name, None)  # a property is the host's to run, and may take its time
+    fn = fn.__func__ if isinstance(fn, (staticmethod, classmethod)) else fn
+    if callable(fn):
         check_plain(f"{name}() of {what}", fn, may_yield=may_yield)
 
 

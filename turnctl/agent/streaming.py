@@ -3,7 +3,9 @@
 Invariants
   M1  After each event the run waits until the next one is asked for, so a consumer that leaves has had no step run
       behind its back. The end of the run waits for nobody.
-  M2  Leaving, closing and forgetting are a stop, cause ``closed``; no event follows it.
+  M2  Leaving, closing and forgetting are a stop, cause ``closed``; no event follows it. A Ctrl-C that strikes who waits
+      for an event, or who is in the ``with``, is one of cause ``signal``, and passes out when all is recorded; a second
+      one ends the grace, as for ``run``.
   M3  The thread of the run never refers to the ``RunStream``: one that is dropped is collected, and then closed.
   M4  Who collects it waits for the end of the run if it is the thread that has asked for the events. Another one, such
       as a thread of that very run in which the garbage collector finds it, waits for nothing.
@@ -19,6 +21,7 @@ import threading
 from _thread import LockType
 from collections.abc import Callable
 from contextvars import copy_context
+from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from turnctl.errors import CancelledError
@@ -32,10 +35,12 @@ from turnctl.waiting.parking import wait_until
 if TYPE_CHECKING:
     from turnctl.agent.result import RunResult
     from turnctl.agent.running import Run
+    from turnctl.records.stops import Cause, Level
 
 __all__ = ["RunStream"]
 
-_LEFT = "its events are not wanted any more"
+#: reason, cause and level of the stop by which a consumer leaves
+_LEFT: tuple[str, Cause, Level] = ("its events are not wanted any more", "closed", "cancel")
 
 
 class _Feed:
@@ -49,6 +54,7 @@ class _Feed:
         self.wanted = 0  # how many events the consumer has asked for
         self._count = itertools.count(1)  # several threads of a wave may tell at once
         self.is_left = False
+        self.why = _LEFT
         self.is_over = False
         self.result: RunResult | None = None
         self.error: BaseException | None = None
@@ -64,7 +70,8 @@ class _Feed:
         if event.kind == "run_ended" or token.retired:
             return
         if self.is_left:  # then read the flag: who left may have come before the turn had begun
-            token.cancel(_LEFT, cause="closed")
+            reason, cause, level = self.why
+            token.cancel(reason, cause=cause, level=level)
         park(lambda: self.wanted > at or self.is_left or token.cancelled, None, self.waiters, token._grow().waiters)
 
     def go(self) -> None:
@@ -78,13 +85,20 @@ class _Feed:
             self.is_over = True
             release_all(self.waiters)
 
-    def leave(self) -> None:
-        """Nobody wants more of it. Never blocks; may come from a finalizer."""
-        self.is_left = True
+    def leave(self, struck: BaseException | None = None) -> None:
+        """Nobody wants more of it, perhaps since a Ctrl-C struck. Never blocks; may come from a finalizer."""
+        if isinstance(struck, KeyboardInterrupt):
+            is_second = self.why[1] == "signal"
+            self.why = (type(struck).__name__, "signal", "kill" if is_second else "cancel")
+            if is_second:
+                self.run.is_hurried = True
+                release_all(self.run.hurry_waiters)
+        self.is_left = True  # after why it is so
         turn = self.run.__dict__.get("turn")
         token = None if turn is None else turn._token
         if token is not None and not self.is_over:
-            token.cancel(_LEFT, cause="closed")
+            reason, cause, level = self.why
+            token.cancel(reason, cause=cause, level=level)
         release_all(self.waiters)
 
 
@@ -121,6 +135,13 @@ class RunStream:
 
         In a forked child, which does not have the run, it raises ``RuntimeError``.
         """
+        try:
+            return self._next()
+        except KeyboardInterrupt as struck:
+            self._close(struck)
+            raise
+
+    def _next(self) -> Event:
         feed = self._feed
         if self._is_closed:
             raise StopIteration
@@ -155,24 +176,40 @@ class RunStream:
 
     def close(self) -> None:
         """End the run, if it is not over, and wait until it is. May be called twice. Not a checkpoint."""
-        if self._is_closed:
-            return
-        self._is_closed = True
+        self._close()
         feed = self._feed
-        if self._thread is None:
-            return  # it never began
-        feed.leave()
-        self._join()
-        feed.events.clear()
         if feed.error is not None and not isinstance(feed.error, CancelledError):
             error, feed.error = feed.error, None
             raise error
 
+    def _close(self, struck: BaseException | None = None) -> None:
+        """End the run and see it through, also where a Ctrl-C strikes meanwhile (M2)."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._thread is None:  # it never began, or was struck while it did: then its first event ends it
+            self._feed.leave(struck)
+            return
+        strikes: list[KeyboardInterrupt] = []
+        while True:
+            try:
+                self._feed.leave(strikes[-1] if strikes else struck)
+                self._join()
+                break
+            except KeyboardInterrupt as again:
+                strikes.append(again)
+        self._feed.events.clear()
+        if strikes and struck is None:
+            raise strikes[0]
+
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            self._close(error)
+        else:
+            self.close()
 
     def __del__(self) -> None:
         feed = self.__dict__.get("_feed")
