@@ -187,6 +187,46 @@ def test_turn_that_was_retired_ends_its_threads_with_itself() -> None:
     assert ("superseded", True) == (turn.outcome, thread.has_ended)
 
 
+def test_stopped_turn_sends_nobody_off() -> None:
+    """There the stop is what is raised, with its record, and nothing is waited for beyond the grace."""
+    go = threading.Event()
+
+    def stuck() -> None:
+        go.wait(BOUND)
+        turn.check()
+
+    with turnctl.turn(grace=0) as turn:
+        thread = turn.thread(stuck)
+        turn.stop("enough")
+    marked = dict(leaving._sent)
+    go.set()
+    with pytest.raises(CancelledError) as caught:
+        thread.result()
+
+    assert {} == marked
+    assert "enough" == caught.value.reason
+
+
+def test_call_that_is_left_while_the_turn_runs_goes_on() -> None:
+    """A part of the turn was out of time, not the turn: its checkpoints let the function through."""
+    go = threading.Event()
+    went_on: list[str | None] = []
+
+    def slow() -> None:
+        go.wait(BOUND)
+        turn.check()
+        went_on.append(turn.outcome)
+
+    with turnctl.turn(grace=0) as turn:
+        with turn.child(timeout=0.01):
+            turn.call(slow)
+        go.set()
+        passed = until(lambda: went_on)
+
+    assert passed
+    assert [None] == went_on
+
+
 def test_wait_that_begins_meanwhile_sees_the_mark() -> None:
     """A thread that comes to its wait between the mark and the waking is not left in it."""
     go = threading.Event()
