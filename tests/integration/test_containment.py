@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import launch
@@ -151,5 +152,10 @@ def test_outcome_tells_what_escaped_which_net(script: str, escapes: tuple[int, i
 
 def _named_below(pid: int) -> list[int]:
     """The processes named "sleep" that descend from the warden of ``pid``."""
+    found = []
     below = [psutil.Process(pid).parent()]
-    return [one.pid for one in below[0].children(recursive=True) if one.name() == "sleep"] if below[0] else []
+    for one in below[0].children(recursive=True) if below[0] else []:
+        with suppress(psutil.NoSuchProcess):  # one of those in between, which ends meanwhile
+            if one.name() == "sleep":
+                found.append(one.pid)
+    return found
