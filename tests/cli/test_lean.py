@@ -140,7 +140,8 @@ import attr.validators, attrs.validators as also
 assert attr.validators.__file__ and also.__file__ and attr.validators.in_ is early.in_ is also.in_
 assert set(found) == {{real.signature}} and len(found) == 8
 assert real.__file__ and inspect.Parameter is real.Parameter
-import datetime, difflib, gettext, pickle
+import datetime, difflib, gettext, locale, pickle, tokenize, unicodedata
+assert locale.setlocale and tokenize.open and unicodedata.name("a") == "LATIN SMALL LETTER A"
 from datetime import *
 assert gettext.find and difflib.Differ and not hasattr(datetime, "nothing")
 at = datetime.strptime("2026-01-31", "%Y-%m-%d")

@@ -78,7 +78,7 @@ def test_run_is_lean(tmp_path: Path) -> None:
     loaded = loaded_by(tmp_path, "run", "true")
 
     assert "turnctl.processes.supervise" in loaded
-    assert set() == loaded & {*NEVER, "attr.validators", "platform"}
+    assert set() == loaded & {*NEVER, "attr.validators", "platform", "locale", "tokenize", "unicodedata"}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """How the process of a command ends."""
 
-from __future__ import annotations
+# annotations are values here: NamedTuple compiles each that is a text, which is most of the time it takes
 
 from typing import NamedTuple
 
@@ -16,6 +16,6 @@ class Ending(NamedTuple):
     signal: int | None = None
 
     @classmethod
-    def by(cls, signum: int) -> Ending:
+    def by(cls, signum: int) -> "Ending":
         """The ending of who dies of that signal; the status is the one that shells show for it."""
         return cls(_BY_SIGNAL + signum, signum)

@@ -4,7 +4,9 @@ click imports ``inspect``, with the parser of Python behind it, to take the inde
 which until Python 3.13 has ``platform`` find out by regular expressions what system this is. It has its texts
 translated by ``gettext``, with ``locale`` behind it, and looks by ``difflib`` what a short option could have been meant
 for before it takes it as one. Python 3.11 makes all classes of ``datetime`` before it takes those of ``_datetime``.
-attrs, which most commands load, makes a dozen classes of validators, and asks ``platform`` what Python this is.
+attrs, which most commands load, makes a dozen classes of validators, and asks ``platform`` what Python this is; it
+keeps texts for ``linecache``, which has the words of Python behind it, for when it reads a file. ``subprocess`` asks
+``locale`` how text is written where it is given text.
 
 So these modules are put off: in the place of each stands one that loads it when anything of it is asked for, and gives
 that. What a stand-in answers itself is what the module would: the text of one line that ``inspect.cleandoc`` is given,
@@ -21,12 +23,17 @@ import gc
 import os
 import sys
 from _thread import allocate_lock
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-__all__ = ["leave", "load_click", "loaded"]
+__all__ = ["leave", "load_click", "loaded", "loading"]
+
+
+#: what is looked into by name alone: nothing of it is used on the way
+_UNANSWERED = ("attr.validators", "attrs.validators", "locale", "tokenize", "unicodedata")
 
 
 class _Later(ModuleType):
@@ -124,7 +131,7 @@ def _datetime() -> _Later | None:
 
 
 def _laters() -> list[_Later]:
-    found = [_inspect(), _gettext(), _difflib(), _Later("attr.validators"), _Later("attrs.validators")]
+    found = [_inspect(), _gettext(), _difflib(), *(_Later(name) for name in _UNANSWERED)]
     dates = _datetime()
     if dates is not None:
         found.append(dates)
@@ -146,6 +153,16 @@ def loaded() -> None:
     """The command is loaded, and begins; what was loaded for it stays, and is not looked through any more."""
     gc.freeze()
     gc.enable()
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """In the block more is loaded, and nobody looks for garbage either."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        loaded()
 
 
 def leave(status: int) -> None:

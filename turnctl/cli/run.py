@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from turnctl.cli import lean
 from turnctl.cli.command import Command
 from turnctl.cli.common import quiet_option
 from turnctl.cli.duration import Duration
@@ -246,8 +247,9 @@ def run(
         except BadArgument as error:
             raise click.UsageError(f"--summary: {error}") from error
     # not before it is certain that something will be run: this loads everything
-    from turnctl.cli import execute
-    from turnctl.cli.execute import Execution, NotStarted
+    with lean.loading():
+        from turnctl.cli import execute
+        from turnctl.cli.execute import Execution, NotStarted
 
     plan = execute.Plan(
         argv=command,

@@ -9,7 +9,7 @@ Invariants
   G2  The word of a turn is that of ``records.states``, from what its account has; ``lost`` is said on a proof alone.
 """
 
-from __future__ import annotations
+# annotations are values here: NamedTuple compiles each that is a text, which is most of the time it takes
 
 import json
 import os
@@ -53,12 +53,12 @@ class Glance(NamedTuple):
     folder: str | None
     begun_at: float
     ended_at: float | None
-    outcome: Outcome | None
+    outcome: "Outcome | None"
     pid: int
     #: the proof that its process is gone without having told its end
     lost: str | None
     #: what its own report says of what it started, where there is one
-    execution: Execution
+    execution: "Execution"
     #: the cancellation of its task: who, why and when
     cancelled_by: str | None
     reason: str | None
@@ -168,7 +168,7 @@ class Glances:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: "TracebackType | None"
     ) -> None:
         if error is None:
             self.close()
@@ -263,7 +263,7 @@ class Glances:
         folder: str | None,
         begun_at: float,
         ended_at: float | None,
-        outcome: Outcome | None,
+        outcome: "Outcome | None",
         holder: str,
         lost: str | None,
         report: str | None,
@@ -322,7 +322,7 @@ class Glances:
         return counts, unresolved
 
 
-def _execution(is_ended: bool, lost: str | None, report: str | None, is_draining: bool) -> Execution:
+def _execution(is_ended: bool, lost: str | None, report: str | None, is_draining: bool) -> "Execution":
     if is_ended:
         state: Execution = "ended" if report is None else json.loads(report)["execution"]["state"]
         return state

@@ -7,7 +7,7 @@ Invariants
   B2  There are two slots, written in turn: a torn write leaves the other.
 """
 
-from __future__ import annotations
+# annotations are values here: NamedTuple compiles each that is a text, which is most of the time it takes
 
 import os
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,7 +37,7 @@ class Mark(NamedTuple):
     pos: int
 
 
-def marks_of(connection: Connection) -> tuple[int, int]:
+def marks_of(connection: "Connection") -> tuple[int, int]:
     """The number of the last acceptance that was told, and the position of the last line of the log."""
     told, pos = connection.execute(_MARKS).fetchone()
     return int(told), int(pos)

@@ -4,7 +4,7 @@ A number alone proves nothing: it may have been given out again, and it means an
 Never blocks for long.
 """
 
-from __future__ import annotations
+# annotations are values here: NamedTuple compiles each that is a text, which is most of the time it takes
 
 import os
 from contextlib import suppress
@@ -38,29 +38,29 @@ def _me() -> Whoever:
     return found
 
 
-def this_process() -> Holder:
+def this_process() -> "Holder":
     """This process, as the holder of a lease."""
     me = _me()
     return _holder(me.pid, me.started)
 
 
-def identity_of(pid: int) -> Holder:
+def identity_of(pid: int) -> "Holder":
     """The process that has that number here and now, with no start time where it has ended: one that was ours."""
     return _holder(pid, _started(pid) or 0)
 
 
-def not_yet() -> Holder:
+def not_yet() -> "Holder":
     """What stands for a process of this machine until it has a number: only another boot proves it gone."""
     return _holder(0, 0)
 
 
-def _holder(pid: int, started: int) -> Holder:
+def _holder(pid: int, started: int) -> "Holder":
     from turnctl.records.tasks import Holder
 
     return Holder(**_me()._replace(pid=pid, started=started)._asdict())
 
 
-def proof_of_death(holder: Holder | Whoever) -> str | None:
+def proof_of_death(holder: "Holder | Whoever") -> str | None:
     """What proves that ``holder`` is gone; None where it lives, or nothing can be said."""
     me = _me()
     if holder.host != me.host:
@@ -83,7 +83,7 @@ def proof_of_death(holder: Holder | Whoever) -> str | None:
     return None if started == holder.started else f"process {holder.pid} is another one now"
 
 
-def proof_of_end(holder: Holder) -> str | None:
+def proof_of_end(holder: "Holder") -> str | None:
     """What proves that the command which began as ``holder`` is gone; None where it lives, or nothing can be said.
 
     Its main process, and whoever is in the session or group that it led: such a number is not given out again while one

@@ -10,10 +10,10 @@ as its very bytes. Nothing is written anew to be checked.
 from __future__ import annotations
 
 import json
-from hashlib import sha256
 from operator import attrgetter
 from typing import Any
 
+from turnctl.digest import hex_of
 from turnctl.records.changes import Note, Row
 from turnctl.records.effects import Effect, LedgerEvent, Receipt
 from turnctl.records.tasks import (
@@ -158,7 +158,7 @@ def chained(
 ) -> str:
     """The hash of a line, over the one before (H1)."""
     text = json.dumps([prev_hash, inc, n, kind, actor, authority, read_only, subject, body, repr(at)])
-    return sha256(text.encode()).hexdigest()
+    return hex_of(text.encode())
 
 
 def verify_chain(events: list[LedgerEvent], head: str | None = None, first: LedgerEvent | None = None) -> str | None:

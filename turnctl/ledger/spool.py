@@ -28,9 +28,9 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from hashlib import sha256
 from typing import Any, NamedTuple
 
+from turnctl.digest import hex_of
 from turnctl.ledger.spool_times import Moments, Turns, file_of
 from turnctl.records.texts import text_of
 
@@ -60,9 +60,7 @@ def _file_name(text: str) -> str:
 
     name = quote(text, safe="+", errors="surrogatepass")
     if len(name) > _LONGEST:
-        name = (
-            f"{name[:40].rpartition('%')[0] or name[:40]}~{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
-        )
+        name = f"{name[:40].rpartition('%')[0] or name[:40]}~{hex_of(text.encode('utf-8', 'surrogatepass'))}"
     return f"%2E{name[1:]}" if name.startswith(".") else name
 
 

@@ -8,9 +8,9 @@ its beginning, so that what is left of it still ends with the hash that the tomb
 from __future__ import annotations
 
 import json
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from turnctl.digest import hex_of
 from turnctl.errors import StoreDamaged
 from turnctl.ledger.graves import Removed
 from turnctl.ledger.highwater import marks_of
@@ -132,7 +132,7 @@ class SqlGraves:
         ]
         count, lines, told, last_pos, digest = had[0]
         for one in found:
-            digest = sha256(json.dumps([digest, *_values(one)]).encode()).hexdigest()
+            digest = hex_of(json.dumps([digest, *_values(one)]).encode())
             lines += one.lines
             told, last_pos = max(told, one.told or 0), max(last_pos, one.last_pos)
         values = (count + len(found), lines, told, last_pos, digest, max(one.at for one in found))

@@ -1,6 +1,6 @@
 """Which files of settings there are, and whether they may be believed; looks at names and modes, and reads little."""
 
-from __future__ import annotations
+# annotations are values here: NamedTuple compiles each that is a text, which is most of the time it takes
 
 import errno
 import os
