@@ -1,6 +1,6 @@
 """Running one command as a turn of this process: from the checked arguments to how this process has to end."""
 
-from __future__ import annotations
+# annotations are values here: NamedTuple compiles each that is a text, which is most of the time it takes
 
 import os
 import signal

@@ -9,7 +9,7 @@ Not seen: the label of a security module, and a Landlock domain entered after th
 Never blocks; each thread reads for itself.
 """
 
-from __future__ import annotations
+# annotations are values here: NamedTuple compiles each that is a text, which is most of the time it takes
 
 import os
 import signal
@@ -21,7 +21,7 @@ _NAMESPACES = ("ns/mnt", "ns/net", "ns/user", "ns/pid_for_children", "ns/ipc", "
 _LIMITS = range(16)
 _KEY = (b"Uid", b"Gid", b"Groups", b"Cap", b"NoNew", b"Seccomp")
 
-_last: tuple[bytes, _Status] | None = None
+_last: "tuple[bytes, _Status] | None" = None
 
 
 class _Status(NamedTuple):

@@ -1,6 +1,6 @@
 """One command as it is asked for, and how it is put into a message for a warden."""
 
-from __future__ import annotations
+# annotations are values here: NamedTuple compiles each that is a text, which is most of the time it takes
 
 import os
 from collections.abc import Mapping, Sequence

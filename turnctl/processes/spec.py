@@ -1,6 +1,6 @@
 """What is to be run, checked before anything is started."""
 
-from __future__ import annotations
+# annotations are values here: NamedTuple compiles each that is a text, which is most of the time it takes
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -9,7 +9,7 @@ Where this program has no descriptor left to read with, reading raises ``OSError
 not pass for what is not there.
 """
 
-from __future__ import annotations
+# annotations are values here: NamedTuple compiles each that is a text, which is most of the time it takes
 
 import errno
 import os
