@@ -40,7 +40,8 @@ async def notified(is_there: Callable[[], bool], waiters: list[LockType]) -> Non
             try:
                 loop.call_soon_threadsafe(tell)
             except RuntimeError:
-                pass  # N2
+                if not loop.is_closed():  # N2
+                    raise
 
     thread = threading.Thread(target=watch, name="turnctl-notified", daemon=True)
     with needing_threads("the wait for a stop"):
