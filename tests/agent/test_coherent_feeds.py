@@ -106,3 +106,22 @@ def test_a_coherent_history_is_not_touched() -> None:
 
     assert all(one is other for one, other in zip(kept, loop.history.transcript, strict=False))
     assert 8 == len(loop.history)
+
+
+@pytest.mark.parametrize(
+    ("recalled", "asked"),
+    [
+        ([Message.tool(Result("z", "0"))], ["user"]),
+        ([Message.user("last week"), ASKS], ["user", "assistant", "tool a:unknown b:unknown", "user"]),
+        ((one for one in ["last week"]), ["user", "user"]),
+    ],
+)
+def test_what_is_recalled_is_made_whole(recalled: Any, asked: list[str]) -> None:
+    """Messages of another conversation may be cut anywhere; they are added to the request, and not kept."""
+    memory: Any = type("Memory", (), {"recall": lambda *_: recalled})
+    model = Played("end")
+    loop = AgentLoop(model, memory=memory())
+    loop.run("go")
+
+    assert (asked, ["user", "assistant"]) == (told(model.requests[0]), told(loop.history.feed))
+    is_strict(model.requests[0])

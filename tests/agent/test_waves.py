@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -387,3 +388,22 @@ def test_each_call_has_its_record() -> None:
     assert ["completed", "cancelled_unknown", "not_started"] == [one.status for one in found]
     assert [True, True, False] == [one.started_at is not None for one in found]
     assert record.as_dict()["steps"][0]["calls"][2]["status"] == "not_started"
+
+
+@pytest.mark.parametrize("second", [None, True, {"n": 3}])
+def test_a_hook_that_says_false_refuses(second: Any) -> None:
+    """It is a veto, whatever a hook behind it says; the model is told."""
+    ran: list[int] = []
+
+    def act(n: int) -> None:
+        """Act."""
+        ran.append(n)
+
+    says: Any = lambda said: type("Hook", (), {"before_tool": lambda *_: said})()  # noqa: E731
+    loop = AgentLoop(Played(calls("act", n=1), "end"), [act], hooks=[says(None), says(False), says(second)])
+    loop.run("go")
+    changing = AgentLoop(Played(calls("act", n=1), "end"), [act], hooks=says(MappingProxyType({"n": 7})))
+    changing.run("go")
+
+    assert (["denied"], [7]) == ([one.status for one in loop.history.feed[2].results], ran)
+    assert "denied: a check of it did not allow it" == loop.history.feed[2].results[0].text

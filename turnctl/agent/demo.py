@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ import turnctl
 from turnctl.agent import AgentLoop, Call, Message, Reply, Retry, Tool, history_problems, to_anthropic, to_openai
 
 if TYPE_CHECKING:
-    from turnctl.agent import Event, RunResult
+    from turnctl.agent import RunResult
 
 __all__ = ["PHASES", "main"]
 
@@ -99,13 +99,12 @@ class _Demo:
             [
                 Tool(self.shell),
                 Tool(self.count_words),
-                Tool(self.send, approval=True, effect="mail.send"),
+                Tool(self.send, approval=self.needs_a_word, effect="mail.send"),
                 Tool(self.write_notes),
             ],
             compactor=self.compact,
             ask=self.ask if yes or stop_in == "asking" or not _is_somebody_there() else "terminal",
             retry=Retry(attempts=3, wait=3 * pace),
-            observers=self.hear,
             parallel=2,
             grace=1.0,
         )
@@ -130,10 +129,6 @@ class _Demo:
     def pause(self, seconds: float) -> None:
         """Block as a plain function does that knows nothing of stops."""
         time.sleep(seconds * self._pace)
-
-    def hear(self, event: Event) -> None:
-        if event.kind == "asked":
-            self.enter("asking")
 
     # -- what the loop is made of -------------------------------------------------------------------------------------
 
@@ -163,8 +158,12 @@ class _Demo:
                 self.pause(1)
         return "written"
 
-    def ask(self, approval: Any) -> bool | None:
+    def needs_a_word(self, _: Mapping[str, Any]) -> bool:
+        """Whether somebody is asked before something is sent: always, and this is where the phase begins."""
         self.enter("asking")
+        return True
+
+    def ask(self, approval: Any) -> bool | None:
         say(f"  {approval}", end=" ")
         self.pause(2)
         if not self._yes:

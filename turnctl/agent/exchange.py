@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from turnctl import clock, points
 from turnctl.agent.compacting import compact
 from turnctl.agent.elsewhere import Elsewhere
+from turnctl.agent.history import closed
 from turnctl.agent.messages import messages_of, reply_of
 from turnctl.agent.retrying import Breaker, Retry
 from turnctl.agent.windows import is_window
@@ -127,7 +128,7 @@ def _request(run: Run) -> list[Message]:
     if run.loop.memory is None:
         return messages
     try:
-        found = messages_of(run.remember("recall", tuple(messages)))
+        found = closed(messages_of(run.remember("recall", tuple(messages))), open_as="unknown")
     except Exception as error:  # noqa: BLE001 - the host's own addition does not end the run
         run.note(f"recall gave what is no message: {described(error)}")
         return messages

@@ -342,7 +342,7 @@ class Run:
         said: Any = None
         for one in self.loop.hooks:
             said = self._called(one, name, args, said)
-            if name == "before_tool" and isinstance(said, (Exception, Result)):
+            if name == "before_tool" and (said is False or isinstance(said, (Exception, Result))):
                 return said  # refused: a later one cannot allow it
         return said
 

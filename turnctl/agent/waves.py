@@ -14,7 +14,7 @@ May block: ``carry_out``, as the tools do. Tools run on threads of the turn, in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -125,12 +125,16 @@ class _One:
             if isinstance(said, Exception):
                 self._answer("denied", f"denied: a check of it failed ({described(said)})")
                 return None
+            if said is False:
+                self._answer("denied", "denied: a check of it did not allow it")
+                return None
             if isinstance(said, Result):
                 self._refuse(Result(self._call.id, said.content, said.status, self._call.name), None)
                 return None
-            if not isinstance(said, dict) or digest_of(said) == digest_of(arguments):
+            changed = dict(said) if isinstance(said, Mapping) else arguments
+            if digest_of(changed) == digest_of(arguments):
                 return arguments
-            arguments = copied(said)  # what was approved was something else
+            arguments = copied(changed)  # what was approved was something else
         self._answer("denied", "denied: its arguments were changed again and again")
         return None
 
