@@ -8,14 +8,17 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from pathlib import Path
 
 import pytest
 from commands import FakeTurn, Gate, alive, has_group, nap, python, state_of, timed
 from standins import BOUND, Background, until
 
+import turnctl
 from turnctl.errors import CancelledError
 from turnctl.processes import CommandTimedOut
 from turnctl.processes.command import run
@@ -625,3 +628,28 @@ def test_host_without_descriptors_still_ends_it(gate: Gate) -> None:
     # the command's end gave back the descriptors of its pipes
     assert "-9 0 ['SIGKILL', 'SIGTERM']\n" == out
     assert [] == alive(tag)
+
+
+def test_command_of_a_parent_waits_for_none_below() -> None:
+    """A command of a turn in it that ignores the stop does not keep its parent's from being told at once (ADR 0020)."""
+    ready = threading.Event()
+
+    def inner() -> None:
+        with turnctl.turn("inner", grace=BOUND) as turn:
+            deaf = turn.popen(["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"], stdout="pipe")
+            assert b"ready\n" == next(iter(deaf))
+            ready.set()
+            deaf.wait()
+
+    with turnctl.turn("outer", grace=BOUND) as turn:
+        below = Background(copy_context().run, inner)
+        assert ready.wait(BOUND)
+        hears = turn.popen(["sleep", "60"])
+        turn.cancel("enough")
+        told = until(lambda: hears.returncode is not None, within=5)
+        held_up = below.is_running
+        turn.stop(kill=True)
+        below.result()
+
+    assert (True, True) == (told, held_up)
+    assert -signal.SIGTERM == hears.returncode

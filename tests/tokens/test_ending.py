@@ -307,6 +307,51 @@ def test_late_stop_is_told_and_shortens_the_rest(late: dict[str, object]) -> Non
     assert turn.report.stop is None
 
 
+@pytest.mark.parametrize("stopped_before", [False, True])
+@pytest.mark.parametrize("late", [{"kill": True}, {"grace": 0}, {"grace": "10ms"}])
+def test_late_stop_of_a_turn_around_it_shortens_the_rest(late: dict[str, object], stopped_before: bool) -> None:
+    """A turn that ends is not reached by its token any more, and its outer one may be waiting for it: it hears all the
+    same, also through a token in between and over several turns; what was decided stays."""
+    thing = Thing(ends="killed")
+
+    def press() -> None:
+        assert thing.in_end.wait(BOUND)
+        outer.stop(**late)  # type: ignore[arg-type]
+
+    with turnctl.turn(grace="20s") as outer:
+        with outer.child() as between, turnctl.turn(grace="20s"):
+            begun = time.monotonic()
+            with turnctl.turn(grace="20s") as turn:
+                own(turn, thing)
+                presser = Background(press)
+                if stopped_before:
+                    outer.cancel("enough")
+            took = time.monotonic() - begun
+            presser.result()
+        assert between.cancelled
+
+    assert took < 5
+    assert ("cancelled" if stopped_before else "completed") == turn.outcome
+    assert "cancelled" == outer.outcome
+
+
+def test_plain_stop_of_a_turn_around_it_shortens_nothing() -> None:
+    """A turn that ends by itself has its own grace, whatever is asked of the one around it; nothing is left hung up."""
+    thing = Thing()
+
+    with turnctl.turn(grace=0) as outer:
+        hung_up = len(outer.token._grow().bells)
+        with turnctl.turn(grace="20s") as turn:
+            own(turn, thing)
+            outer.cancel("enough")
+            turn_at = turn.kill_at()
+        assert hung_up == len(outer.token._grow().bells)
+
+    assert turn_at is not None
+    assert turn_at > time.monotonic() + 5
+    assert all(at > time.monotonic() + 5 for at in thing.kill_times)
+
+
 def test_state_while_finishing_is_finishing() -> None:
     """Decided, things of the turn still being ended: that word, and the things are named."""
     thing = Thing("slow", ends="killed")

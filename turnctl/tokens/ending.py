@@ -21,6 +21,7 @@ from turnctl.clock import monotonic
 from turnctl.errors import CancelledError
 from turnctl.spelling import described
 from turnctl.tokens.entries import new_stop
+from turnctl.tokens.nesting import hurrying_with_the_outer
 
 if TYPE_CHECKING:
     from turnctl.records.stops import Outcome
@@ -132,7 +133,8 @@ def _go_through(turn: TurnCore, proposed: Outcome) -> bool:
     """The five steps; each may be done again after an exception struck in it."""
     decided, struck = _decide(turn, proposed)
     if turn.activities.is_used:
-        struck = _end_what_is_left(turn) or struck
+        with hurrying_with_the_outer(turn):
+            struck = _end_what_is_left(turn) or struck
     # a stopped turn serves callbacks until here, so it has a bridge that says so from now on
     bridge = turn.bridge if turn.token.cancelled else turn._bridge
     if bridge is not None:

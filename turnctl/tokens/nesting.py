@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from turnctl.clock import monotonic
-from turnctl.tokens.event import park
+from turnctl.records.stops import LEVELS
+from turnctl.tokens.entries import derive, read
+from turnctl.tokens.event import park, release_all
+from turnctl.tokens.tree import parents_of
 
 if TYPE_CHECKING:
     from turnctl.tokens.turn import TurnCore
 
-__all__ = ["ChildTurn"]
+__all__ = ["ChildTurn", "hurrying_with_the_outer"]
 
 
 class ChildTurn:
@@ -55,3 +59,35 @@ class ChildTurn:
 
     def outcome(self) -> None:
         return None
+
+
+@contextmanager
+def hurrying_with_the_outer(turn: TurnCore) -> Iterator[None]:
+    """While ``turn`` ends: a kill, or a shorter grace, of what it follows counts for it as well.
+
+    Its own token is retired by now and is not reached any more. Whoever waits for it, on its thread or another, may be
+    the very one that was to be stopped.
+    """
+    parents = parents_of(turn.token)
+    heard: list[tuple[int, float | None]] = []
+
+    def hear() -> None:  # on the canceller's stack
+        for parent in parents:
+            first, level, grace, _ = read(parent._log)
+            if first is not None and (level == LEVELS["kill"] or grace is not None) and (level, grace) not in heard:
+                heard.append((level, grace))
+                turn._hurry.append(derive(first, level, grace, parent._source()))
+                turn._ring()
+                release_all(turn._hurry_waiters)
+
+    bells = [parent._grow().bells for parent in parents]
+    try:
+        for each in bells:
+            each.append(hear)
+        if parents:
+            hear()  # then read the log: a stop may have come before the bell
+        yield
+    finally:
+        for each in bells:
+            with suppress(ValueError):
+                each.remove(hear)
