@@ -169,3 +169,34 @@ def test_worker_of_the_session_obeys_it() -> None:
     unregister_cancel_event("chat", event)
 
     assert isinstance(error, turnctl.CancelledError)
+
+
+def test_late_clean_up_ends_what_its_own_turn_has_left() -> None:
+    """The command of a turn that lost its session ends with that turn's clean-up; the newer turn's runs on (P9)."""
+    older, newer = threading.Event(), threading.Event()
+    commands = []
+    for event in (older, newer):
+        register_cancel_event("chat", event)
+        with turnctl.session("chat"):
+            commands.append(turnctl.popen(["sleep", "60"]))
+    late = unregister_cancel_event("chat", older)
+    states = [command.poll() is None for command in commands]
+    ended = unregister_cancel_event("chat", newer)
+
+    assert (False, True) == (late, ended)
+    assert [False, True] == states
+    assert commands[1].poll() is not None
+    assert [] == registry.all_turns()
+
+
+def test_clean_up_of_one_event_ends_all_around_it() -> None:
+    """A host that registers its one event again, before it has cleaned up, leaves nothing behind."""
+    event = threading.Event()
+    tokens = []
+    for _ in range(3):
+        tokens.append(register_cancel_event("chat", event))
+    ended = unregister_cancel_event("chat", event)
+
+    assert ended
+    assert ["superseded", "superseded", "completed"] == [token.outcome for token in tokens]
+    assert [] == registry.all_turns()

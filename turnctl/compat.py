@@ -13,6 +13,7 @@ from turnctl.tokens import registry
 from turnctl.tokens.adopting import check_event
 from turnctl.tokens.ending import finish
 from turnctl.tokens.token import TurnToken
+from turnctl.tokens.turn import TurnCore
 from turnctl.turns import Turn
 
 __all__ = ["register_cancel_event", "unregister_cancel_event"]
@@ -32,13 +33,17 @@ def register_cancel_event(session: str, event: threading.Event) -> TurnToken:
 def unregister_cancel_event(session: str, event: threading.Event) -> bool:
     """End the turn that was begun around ``event``; False if the session has moved on or has none.
 
-    So the late clean-up of an older task leaves the newer turn alone. Raises ``BadArgument`` when the session's
-    turn was begun without an event: that is not this call's to end.
+    So the late clean-up of an older task leaves the newer turn alone, and ends what the older one still owns, such as
+    its commands. Blocks like leaving the ``with`` of a turn. Raises ``BadArgument`` when the session's turn was begun
+    without an event, and none around this one is left: that is not this call's to end.
     """
     turn = registry.sessions.get(session)
+    older = [one for one in registry.all_turns() if one is not turn and _is_around(one, session, event)]
+    for one in older:
+        finish(one, "completed")  # it stays what it is, superseded
     if turn is None:
         return False
-    if turn._given_event is None:
+    if turn._given_event is None and not older:
         raise BadArgument(
             f"session {session!r} runs turn {turn.turn_id}, which was begun without an event; end it with end_turn()"
         )
@@ -46,3 +51,7 @@ def unregister_cancel_event(session: str, event: threading.Event) -> bool:
         return False
     finish(turn, "completed")
     return True
+
+
+def _is_around(turn: TurnCore, session: str, event: threading.Event) -> bool:
+    return turn._given_event is event and turn.session_id == session and turn.token.retired
