@@ -83,6 +83,24 @@ def test_what_decides_is_a_plain_function(make: Callable[[], object], said: str)
         make()
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"approval": "no"}, "approval of tool read_file is True, False or a function of the arguments, not 'no'"),
+        ({"approval": None}, "approval of tool read_file is True, False or a function of the arguments, not None"),
+        ({"parallel": "no"}, "parallel of tool read_file is True or False, not 'no'"),
+        ({"description": 3}, "the description of tool read_file is text, not 3"),
+        ({"schema": []}, r"the schema of tool read_file is a dict, not \[\]"),
+        ({"schema": {"type": "object", "properties": ["path"]}}, "the schema of tool read_file has properties, a dict"),
+        ({"schema": {"type": "object", "required": "path"}}, "and required, a list of their names"),
+    ],
+)
+def test_what_is_said_of_a_tool_is_looked_at(options: dict[str, Any], said: str) -> None:
+    """Where it is defined, and not by what it would have meant: "no" is true."""
+    with pytest.raises(BadArgument, match=said):
+        Tool(read_file, **options)
+
+
 def test_generators_are_taken_where_they_are_read() -> None:
     """A compactor and a memory may yield their messages, and a model what it writes."""
 

@@ -26,6 +26,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from turnctl.agent.contents import canonical, not_lazy, parts_of
+from turnctl.agent.declaring import check_options, shape_told
 from turnctl.agent.docstrings import told_of
 from turnctl.agent.elsewhere import Elsewhere
 from turnctl.agent.encodable import copied
@@ -142,15 +143,14 @@ class Tool:
         self.description: str = said if description is None else description
         self._given: dict[str, str] = {}
         self._positional: tuple[str, ...] = ()
-        self._shape = self._read_hints(parameters) if schema is None else _as_told(schema, found)
+        self._shape = self._read_hints(parameters) if schema is None else shape_told(schema, found)
         self.schema: dict[str, Any] = self._shape.schema
         self.effect = Acts(effect) if isinstance(effect, str) else effect
         if self.effect is not None and not isinstance(self.effect, Acts):
             raise BadArgument(f"the effect of tool {found} is Acts(...) or the kind of one, not {effect!r}")
         if "effect" in self._given.values() and self.effect is None:
             raise BadArgument(f"tool {found} takes a TurnEffect and declares no effect; give effect=Acts(...)")
-        if callable(approval):
-            check_plain(f"approval of tool {found}", approval)
+        check_options(found, description=description, parallel=parallel, approval=approval)
         self.parallel = parallel
         self.approval = approval
         self.timeout_s: float | None = (
@@ -352,25 +352,6 @@ def _given_by(hint: Any) -> str | None:
 
 def _full_name(hint: Any) -> str:
     return f"{getattr(hint, '__module__', '')}.{getattr(hint, '__qualname__', '')}"
-
-
-def _as_told(schema: Mapping[str, Any], name: str) -> Shape:
-    """A schema of the host's own: the names are looked at, and what the values are is the function's to say."""
-    if schema.get("type") != "object":
-        raise BadArgument(f"the schema of tool {name} has the type object, not {schema.get('type')!r}")
-    known = schema.get("properties", {})
-    anything = Shape({}, "anything", lambda value, _place, _problems: value)
-    required = schema.get("required", ())
-    fields = {one: Field(anything, one in required) for one in known}
-    is_open = schema.get("additionalProperties", True) is not False
-
-    def read(value: Any, place: str, problems: list[str]) -> Any:
-        if not isinstance(value, dict):
-            return object_shape(fields, dict).read(value, place, problems)
-        more = {one: Field(anything, required=False) for one in value if one not in fields} if is_open else {}
-        return object_shape({**fields, **more}, dict).read(value, place, problems)
-
-    return Shape(dict(schema), "an object", read)
 
 
 def _short(text: str, most: int = 200) -> str:
