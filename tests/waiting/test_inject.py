@@ -432,10 +432,10 @@ def test_throws_at_every_moment(let_go: list[threading.Event]) -> None:
             if isinstance(error, CancelledError):  # or the function was faster than the stop
                 assert error.late is not None
                 assert error.late.wait(BOUND)
+                assert error.late.error is not None or error.late.value == 3000
             else:
                 assert error is None
         assert entered == left
-        assert error.late.error is not None or error.late.value == 3000
 
 
 # -- where nobody may be struck ---------------------------------------------------------------------------------------
