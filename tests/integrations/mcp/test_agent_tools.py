@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import inspect
 import itertools
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -14,7 +16,7 @@ from standins import BOUND, until
 import turnctl
 from turnctl import BadArgument, Turn, TurnEffect
 from turnctl.agent import Acts, AgentLoop, Call, Image, Result, Tool, tool
-from turnctl.integrations.mcp import Server
+from turnctl.integrations.mcp import Server, in_turn
 from turnctl.records.report import TurnReport
 
 
@@ -160,3 +162,27 @@ def test_tool_that_asks_first_is_not_served() -> None:
         server.tool(schema={"type": "object"})(read_file)
 
     assert {} == server.tools
+
+
+def test_tool_in_the_server_of_the_sdk_keeps_its_face() -> None:
+    """Wrapped by ``in_turn`` it has the name, text and parameters that the SDK reads, and runs in a turn."""
+
+    @tool(timeout="20ms")
+    def look(path: str, lines: int = 3) -> str:
+        """Look at it."""
+        turn = turnctl.current_turn()
+        return f"{lines} lines of {path}, {turn is not None and turn.deadline is not None}"
+
+    hosted = in_turn(look)
+
+    assert ("look", "Look at it.", ["path", "lines"]) == (
+        *(hosted.__name__, hosted.__doc__, list(inspect.signature(hosted).parameters)),
+    )
+    assert "3 lines of a, True" == asyncio.run(hosted("a"))
+
+
+@pytest.mark.parametrize("options", [{"approval": True}, {"effect": "mail.send"}])
+def test_gate_of_a_tool_is_not_passed_by(options: dict[str, Any]) -> None:
+    """Taken as a function it would ask nobody and admit nothing, so it is refused."""
+    with pytest.raises(BadArgument, match="passes a gate or asks first"):
+        in_turn(Tool(print, name="send", schema={"type": "object"}, **options))

@@ -7,7 +7,8 @@ May block: as the tool does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from turnctl.clock import format_duration
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from turnctl.agent.tools import Invoked
     from turnctl.turns import Turn
 
-__all__ = ["AgentTool"]
+__all__ = ["AgentTool", "plain_function_of"]
 
 _PATIENCE_S = 0.05
 
@@ -78,6 +79,25 @@ class AgentTool(Tool):
         return Result(
             call.id, f"{tool.name} took longer than {took} and was stopped; its outcome is unknown", "unknown"
         )
+
+
+def plain_function_of(tool: agent.Tool) -> Callable[..., Any]:
+    """What a plain tool of the loop does, as a function with its name and its text, for another server's own wrapping.
+
+    Raises ``BadArgument`` for one that acts on the world or asks first: called as a function it would do neither.
+    """
+    if tool.approval or tool.effect is not None:
+        raise BadArgument(
+            f"{tool!r} passes a gate or asks first, which its function alone does not; serve it by "
+            "turnctl.integrations.mcp.Server, or write a function that does so"
+        )
+
+    @functools.wraps(tool.fn)
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        return tool.fn(*args, **kwargs)
+
+    plain.__name__, plain.__doc__ = tool.name, tool.description
+    return plain
 
 
 def _told(result: Result) -> dict[str, Any]:

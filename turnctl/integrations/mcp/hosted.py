@@ -24,6 +24,7 @@ from turnctl import points
 from turnctl.clock import parse_duration
 from turnctl.errors import TurnctlError
 from turnctl.integrations.mcp import sdk
+from turnctl.integrations.mcp.tools import is_of_a_loop
 from turnctl.tokens.callables import check_plain
 from turnctl.tokens.threads import needing_threads
 from turnctl.turns import Turn
@@ -52,17 +53,24 @@ def in_turn(
 
     ``@server.tool()`` above ``@mcp.in_turn``. Each call runs the function in a turn of its own, on a thread of its own;
     ``turnctl.check()``, ``turnctl.sleep()``, ``turnctl.run()`` in it end when the client cancels the request. A turn
-    that was stopped by something else, such as its ``timeout``, is told to the client as an error of the tool.
+    that was stopped by something else, such as its ``timeout``, is told to the client as an error of the tool. A plain
+    ``Tool`` of the agent loop is taken as its function.
     """
     seconds = parse_duration(timeout, what="timeout", none=True)
     grace_s = parse_duration(grace, what="grace", zero=True) or 0.0
 
     def wrap(fn: Plain[T]) -> Hosted[T]:
+        limit = seconds
+        if is_of_a_loop(fn):
+            from turnctl.integrations.mcp.agents import plain_function_of
+
+            tool: Any = fn
+            fn, limit = plain_function_of(tool), tool.timeout_s if seconds is None else seconds
         check_plain("in_turn()", fn)
 
         @functools.wraps(fn)
         async def hosted(*args: Any, **kwargs: Any) -> T:
-            call = _Call(Turn(reason=f"mcp tool {name_of(fn)}", timeout=seconds, grace=grace_s), fn, args, kwargs)
+            call = _Call(Turn(reason=f"mcp tool {name_of(fn)}", timeout=limit, grace=grace_s), fn, args, kwargs)
             value: T = await call.come(grace_s)
             return value
 

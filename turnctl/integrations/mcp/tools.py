@@ -17,7 +17,7 @@ from turnctl.integrations.mcp.serving import Request
 from turnctl.tokens.callables import check_plain
 from turnctl.tokens.ids import check_name
 
-__all__ = ["Tool", "arguments_of", "made_of", "result_of"]
+__all__ = ["Tool", "arguments_of", "is_of_a_loop", "made_of", "result_of"]
 
 _KINDS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
@@ -137,12 +137,17 @@ def _schema(hint: Any) -> dict[str, Any]:
     return {}
 
 
+def is_of_a_loop(fn: object) -> bool:
+    """Whether it is a ``Tool`` of the agent loop, rather than a function."""
+    agent = sys.modules.get("turnctl.agent.tools")  # who has such a tool has loaded that
+    return agent is not None and isinstance(fn, agent.Tool)
+
+
 def made_of(
     fn: Any, name: str | None, description: str | None, schema: Mapping[str, Any] | None, *, task: bool
 ) -> Tool:
     """The tool of a plain function, or of a ``Tool`` of the agent loop."""
-    agent = sys.modules.get("turnctl.agent.tools")  # who has such a tool has loaded that
-    if agent is not None and isinstance(fn, agent.Tool):
+    if is_of_a_loop(fn):
         from turnctl.integrations.mcp.agents import AgentTool
 
         return AgentTool(fn, name, description, schema, task=task)
