@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import _thread
+import gc
 import os
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +55,20 @@ def test_thread_is_named_with_its_stack(check: LeakCheck) -> None:
     assert "thread 'planted', a daemon, at:" in leaks[0]
     assert "in wait" in leaks[0]
     assert [] == check.found()
+
+
+def test_collecting_garbage_takes_no_time_away(check: LeakCheck, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ends within the time is no leak, however long a collection held everybody up before."""
+    collected, collect = threading.Event(), gc.collect
+
+    def long_collection() -> None:
+        collect()
+        time.sleep(0.3)
+        collected.set()
+
+    monkeypatch.setattr("turnctl.testing.leaks.gc.collect", long_collection)
+    with running(threading.Thread(target=lambda: (collected.wait(), time.sleep(0.05))), collected.set):
+        assert [] == check.found(within=0.25)
 
 
 def test_raw_thread_is_found(check: LeakCheck) -> None:

@@ -185,10 +185,13 @@ def test_bad_timeout_is_refused() -> None:
 
 def test_stopped_turn_is_not_stopped_again() -> None:
     """A deadline behind a stop keeps the first record."""
-    with turnctl.turn(timeout="30ms") as turn:
-        turn.stop("first")
-        waited = turn.token.event.wait()
-        assert until(lambda: timers() == 0)
+    for seconds in (0.03, 0.3, 3):
+        with turnctl.turn(timeout=seconds) as turn:
+            if turn.stop("first").kind != "accepted":
+                continue  # this machine took longer than that to come here
+            waited = turn.token.event.wait()
+            assert until(lambda: timers() == 0)
+        break
 
     assert waited
     assert ("user", "first") == (turn.cause, turn.token.reason)

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -121,3 +122,18 @@ def test_forked_child_begins_at_zero(left: Callable[[], Worker]) -> None:
 
     assert 0 == os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     assert 1 == abandoned.count()
+
+
+def test_nothing_is_held_for_a_function_that_is_back() -> None:
+    """What stood for it, and all that this refers to, is let go, though nobody has asked for the count since."""
+    gate = threading.Event()
+    worker = Worker(None, gate.wait, (BOUND,), {})
+    worker.start()
+    abandoned.add(worker)
+    thread, gone = worker.thread, weakref.ref(worker)
+    assert thread is not None
+    del worker
+    gate.set()
+    thread.join(BOUND)
+
+    assert None is gone()

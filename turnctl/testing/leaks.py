@@ -44,13 +44,15 @@ class LeakCheck:
 
     def found(self, within: float = 3.0) -> list[str]:
         """What is new and still there, in words; waits up to ``within`` seconds for it to go."""
-        give_up_at = _monotonic() + within
-        pause = 0.001
         leaks = self._now()
-        if leaks:
-            _let_go()
-            gc.collect()  # things in reference cycles are not lost; if they warn, the test fails by that
-            leaks = self._now()
+        if not leaks:
+            return []
+        _let_go()
+        gc.collect()  # things in reference cycles are not lost; if they warn, the test fails by that
+        pause = 0.001
+        # in a large program that takes seconds, in which no thread could end: so the time is counted from here
+        give_up_at = _monotonic() + within
+        leaks = self._now()
         while leaks and _monotonic() < give_up_at:
             _sleep(pause)
             pause = min(2 * pause, 0.05)

@@ -4,7 +4,8 @@ Python cannot end a thread that does not come back to it. turnctl stops waiting 
 report of its turn, and counts it here until it ends by itself. Half way to the limit each new call warns; at the
 limit it is refused with ``TooManyAbandoned``, since a program that leaves threads behind without bound dies of them.
 
-Invariant B1: a thread counts from ``add`` until its function has come back; nobody has to take it off.
+Invariant B1: a thread counts from ``add`` until its function has come back. That sets ``has_ended``, *then* takes it off;
+``add`` puts it on, *then* looks: so nothing is held, with all that it refers to, for a function that is back.
 
 Nothing here blocks or takes a lock. A forked child begins at zero: these threads do not exist there.
 """
@@ -21,7 +22,7 @@ from turnctl.errors import BadArgument, TooManyAbandoned
 if TYPE_CHECKING:
     from turnctl.waiting.worker import Worker
 
-__all__ = ["DEFAULT_LIMIT", "add", "admit", "count", "limit", "names", "set_limit"]
+__all__ = ["DEFAULT_LIMIT", "add", "admit", "count", "limit", "names", "set_limit", "settle"]
 
 DEFAULT_LIMIT = 100
 _limit: int | None = DEFAULT_LIMIT
@@ -65,9 +66,17 @@ def add(worker: Worker, turn_id: str | None = None) -> None:
     if worker.has_ended or worker in _left:
         return
     _left[worker] = None
+    if worker.has_ended:
+        settle(worker)  # B1
     if worker.turn is not None:
         turn_id = worker.turn.turn_id
     log.warning("thread.abandoned", turn=turn_id, thread=worker.name, at=worker.where().strip(), count=count())
+
+
+def settle(worker: Worker) -> None:
+    """Its function has come back."""
+    if _left:
+        _left.pop(worker, None)
 
 
 def admit(name: str) -> None:

@@ -127,6 +127,7 @@ class Worker:
                 finally:
                     self._ended = True
                     settle(self)
+                    abandoned.settle(self)
                     points.reach("worker.ended")
                     release_all(self.waiters)  # W3
 
