@@ -58,6 +58,19 @@ def test_wrong_values_are_refused() -> None:
         Message("user", [3])  # type: ignore[list-item]
 
 
+@pytest.mark.parametrize("given", [{"a": 1}, b"x", bytearray(b"x"), 3, None])
+def test_values_are_no_parts(given: Any) -> None:
+    """A dict is not taken for its keys, nor bytes for numbers; arguments in JSON are read before."""
+    with pytest.raises(TypeError, match="is text or parts in a list, not "):
+        Message.user(given)
+    if given is not None:  # nothing to say
+        with pytest.raises(TypeError, match="is text or parts in a list, not "):
+            Result("a", given)
+    for wrong in ('{"a": 1}', None, 3, [1]):
+        with pytest.raises(TypeError, match="the arguments of a call are a dict, not "):
+            Call("a", "look", wrong)
+
+
 def test_result_is_never_empty() -> None:
     """A result without content tells what its status says."""
 

@@ -80,6 +80,10 @@ class Opaque:
 
 
 def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            f"the arguments of a call are a dict, not {given!r}; text is read by json.loads, or given as raw="
+        )
     return dict(given)
 
 
@@ -96,7 +100,9 @@ class Call:
 def _parts(given: str | Part | Iterable[str | Part]) -> tuple[Part, ...]:
     if type(given) is str:  # each step has several
         return (Text(given),)
-    found: Iterable[object] = (given,) if isinstance(given, (str, *_PARTS)) else given
+    found: Any = (given,) if isinstance(given, (str, *_PARTS)) else given
+    if not isinstance(found, Iterable) or isinstance(found, (Mapping, bytes, bytearray)):  # not its keys, nor numbers
+        raise TypeError(f"what a message or a result says is text or parts in a list, not {given!r}; see json.dumps")
     parts = tuple([Text(one) if isinstance(one, str) else one for one in found])
     for one in parts:
         if type(one) not in _EXACT and not isinstance(one, _PARTS):
