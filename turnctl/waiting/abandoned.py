@@ -4,8 +4,8 @@ Python cannot end a thread that does not come back to it. turnctl stops waiting 
 report of its turn, and counts it here until it ends by itself. Half way to the limit each new call warns; at the
 limit it is refused with ``TooManyAbandoned``, since a program that leaves threads behind without bound dies of them.
 
-Invariant B1: a thread counts from ``add`` until its function has come back. That sets ``has_ended``, *then* takes it off;
-``add`` puts it on, *then* looks: so nothing is held, with all that it refers to, for a function that is back.
+Invariant B1: a thread counts from ``add`` until its function has come back. That sets ``has_ended``, *then* takes it
+off; ``add`` puts it on, *then* looks: so nothing is held, with all that it refers to, for a function that is back.
 
 Nothing here blocks or takes a lock. A forked child begins at zero: these threads do not exist there.
 """
