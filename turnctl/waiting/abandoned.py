@@ -63,11 +63,12 @@ def _running() -> list[Worker]:
 
 def add(worker: Worker, turn_id: str | None = None) -> None:
     """Count ``worker`` from now until its function comes back, and tell the log, with the turn it worked for."""
-    if worker.has_ended or worker in _left:
+    if worker in _left:
         return
     _left[worker] = None
     if worker.has_ended:
         settle(worker)  # B1
+        return
     if worker.turn is not None:
         turn_id = worker.turn.turn_id
     log.warning("thread.abandoned", turn=turn_id, thread=worker.name, at=worker.where().strip(), count=count())
