@@ -92,6 +92,22 @@ def test_ctrl_c_is_told(tmp_path: Path) -> None:
     assert "The run was stopped (Ctrl-C) in the phase 'thinking'." in out
 
 
+def test_another_signal_is_told_by_its_name(capfd: pytest.CaptureFixture[str]) -> None:
+    """A SIGTERM is no Ctrl-C; the status is that of a program that it has ended."""
+
+    def enter(self: Any, phase: str) -> None:
+        self.phase = phase
+        if phase == "writing":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo._Demo, "enter", enter)
+        status = main(["--pace", "0.05", "--yes"])
+
+    assert 143 == status
+    assert "The run was stopped (SIGTERM) in the phase 'writing'." in capfd.readouterr().out
+
+
 def test_ctrl_c_too_many_keeps_nothing_back(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Pressed again when the run is over: what happened is told to its end, and Ctrl-C is what it was."""
     tell = demo._tell

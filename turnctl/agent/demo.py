@@ -45,7 +45,7 @@ say = functools.partial(print, flush=True)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the demo; the exit status is 130 after a Ctrl-C, 1 if it failed, else 0."""
+    """Run the demo; the exit status is 130 after a Ctrl-C, 143 after a SIGTERM, 1 if it failed, else 0."""
     parser = argparse.ArgumentParser(prog="python -m turnctl.agent.demo", description=__doc__)
     parser.add_argument("--stop-in", choices=PHASES, metavar="PHASE", help=f"stop by itself in: {', '.join(PHASES)}")
     parser.add_argument("--yes", action="store_true", help="allow what the agent asks for")
@@ -62,8 +62,8 @@ def main(arguments: list[str] | None = None) -> int:
                 result = demo.loop.run("Look around, and write down what you see.")
             demo.wait()
             _tell(result, demo, notes.read_text(encoding="utf-8"))
-    if result.cause == "signal":
-        return 130
+    if result.cause == "signal":  # by the name that its reason has; that of SIGINT is Ctrl-C
+        return 128 + getattr(signal, result.record.reason or "", signal.SIGINT)
     return 1 if result.stop_reason == "failed" else 0
 
 
@@ -262,7 +262,7 @@ def _how(result: RunResult, demo: _Demo) -> str:
         return "has completed"
     if result.stop_reason == "failed":
         return f"has failed: {result.record.error}"
-    why = "Ctrl-C" if result.cause == "signal" else result.record.reason or result.cause
+    why = result.record.reason or result.cause
     return f"was stopped ({why}) in the phase {demo.phase!r}"
 
 
