@@ -76,6 +76,9 @@ def test_no_right_and_no_home_are_told(shelf: Path, tmp_path: Path, command: str
         before=become_nobody,
         env={"TURNCTL_STATE_DIR": None, "XDG_STATE_HOME": None, "HOME": None},
     )
+    as_ever = None if command in WRITING else waited(*argv(command))
+    for ending in ("-wal", "-shm"):  # by them it would be read as where it can be written
+        (shelf / f"ledger.sqlite3{ending}").unlink(missing_ok=True)
     for one in [shelf, *shelf.iterdir()]:
         os.chown(one, NOBODY, NOBODY)
     shelf.chmod(0o500)
@@ -91,7 +94,15 @@ def test_no_right_and_no_home_are_told(shelf: Path, tmp_path: Path, command: str
         Ended(5, "", said("this user has no home directory", "name another place for the ledger: TURNCTL_STATE_DIR"))
         == homeless
     )
-    assert Ended(5, "", said(unwritable, hint)) == read_only
+    note = f"turnctl: {path} is read as an unchanging copy: nothing can be written there, and nobody has it open\n"
+    if command == "ledger prune":
+        assert Ended(5, "", said(unwritable, hint)) == read_only
+    elif command == "stop":
+        more = f"; until then t3ffffffff goes on: kill {os.getpid()} ends it without a record of why"
+        assert Ended(5, "", note + said(unwritable, hint + more)) == read_only
+    else:
+        assert as_ever == read_only._replace(err=read_only.err.removeprefix(note))
+        assert (command != "ledger backup") == read_only.err.startswith(note)  # that one said that it copies nothing
 
 
 @as_root

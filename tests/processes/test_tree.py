@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 
 import pytest
 from commands import FakeTurn, Gate, alive, nap, state_of
@@ -45,6 +46,11 @@ def tree_of(command: str, count: int) -> Iterator[tuple[Tree, str]]:
 def make_old(tree: Tree) -> None:
     """Make as if the last look were so long ago that pids may have gone all the way round."""
     tree._members._mark = (tree._members._mark[0], 0.0)
+
+
+def make_young(tree: Tree) -> None:
+    """Make as if the last look were of this moment, however long a busy machine took to come here."""
+    tree._members._mark = (tree._members._mark[0], monotonic())
 
 
 def pids(members: list[Entry]) -> list[int]:
@@ -170,6 +176,7 @@ def test_young_number_is_still_its_own(no_group_pidfd: None) -> None:
     """Right after the start pids cannot have gone round: the number names this command though nobody holds it."""
     with tree_of("NAP & true", 1) as (tree, tag):
         os.waitpid(tree.leader.pid, 0)
+        make_young(tree)
         found = tree.members()
         make_old(tree)
 
