@@ -438,6 +438,11 @@ def test_budgets_are_stops_with_their_own_cause() -> None:
     assert ["budget", "deadline", "deadline"] == [one.cause for one in (steps, step, run)]
     assert [("budget", 2), ("budget", 1)] == [(one.cause, len(one.record.steps)) for one in (tokens, cost)]
     assert ["it used 220 tokens of 200", "it cost 0.5 of 0.5"] == [one.record.reason for one in (tokens, cost)]
+    spent = [one.record.by for one in (steps, step, run, tokens, cost)]
+    assert ["max_steps", "step_timeout", None, "max_tokens", "max_cost"] == spent
+    told = [one.report.stop for one in (steps, step, run, tokens, cost) if one.report is not None]
+    assert spent == [stop.by for stop in told if stop is not None]
+    assert "stopped by max_tokens (it used 220 tokens of 200)" in str(tokens.report)
     assert "2 steps" in (steps.record.reason or "")
     assert "step 1" in (step.record.reason or "")
     assert ["cancelled"] * 3 == [one.stop_reason for one in (steps, step, run)]

@@ -213,7 +213,7 @@ class Run:
             save(self)  # what completes the task is this run, so a checkpoint is to say so
         while not (turn.token.stopping or self.is_told):  # a soft stop lets the step in hand finish
             if not self.is_done and (spent := self._spent()) is not None:
-                turn.cancel(spent, cause="budget")
+                turn.cancel(spent[1], by=spent[0], cause="budget")
                 turn.check()
             if self.is_done or self._step():
                 self._consolidate()
@@ -231,15 +231,15 @@ class Run:
             self.loop.history.begin()
             self.loop.history.add(*self.prompt)
 
-    def _spent(self) -> str | None:
-        """Which budget is used up, if one is; asked between steps, so that no step is cut for it."""
+    def _spent(self) -> tuple[str, str] | None:
+        """Which budget is used up, if one is, and how; asked between steps, so that no step is cut for it."""
         loop, state = self.loop, self.state
         if state.step >= loop.max_steps:
-            return f"it took {loop.max_steps} steps, which is the limit"
+            return "max_steps", f"it took {loop.max_steps} steps, which is the limit"
         if loop.max_tokens is not None and state.usage.total_tokens >= loop.max_tokens:
-            return f"it used {state.usage.total_tokens} tokens of {loop.max_tokens}"
+            return "max_tokens", f"it used {state.usage.total_tokens} tokens of {loop.max_tokens}"
         if loop.max_cost is not None and (state.usage.cost or 0.0) >= loop.max_cost:
-            return f"it cost {state.usage.cost:g} of {loop.max_cost:g}"
+            return "max_cost", f"it cost {state.usage.cost:g} of {loop.max_cost:g}"
         return None
 
     def _step(self) -> bool:
@@ -257,7 +257,7 @@ class Run:
     def _step_is_late(self, cause: str | None) -> None:
         if cause == "deadline":
             took = format_duration(self.loop.step_timeout_s or 0.0)
-            self.turn.cancel(f"step {self.state.step} took longer than {took}", cause="deadline")
+            self.turn.cancel(f"step {self.state.step} took longer than {took}", by="step_timeout", cause="deadline")
 
     def _step_within(self) -> bool:
         turn, history = self.turn, self.loop.history
