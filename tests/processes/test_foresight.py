@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import signal
 from typing import Any
 
@@ -23,7 +24,7 @@ STOPS = {int(signal.SIGINT), int(signal.SIGTERM)}
 
 
 def _due_s(foresight: Foresight) -> float | None:
-    return None if foresight.due_s is None else round(foresight.due_s - BACKUP_S, 1)
+    return None if foresight.due_s is None else math.ceil(foresight.due_s - BACKUP_S)  # less a moment
 
 
 @pytest.fixture
