@@ -8,7 +8,6 @@ program passes: ``KeyboardInterrupt`` and ``SystemExit``, also in a group.
 from __future__ import annotations
 
 import sys
-from types import TracebackType
 
 from turnctl.errors import CancelledError
 from turnctl.spelling import described
@@ -16,30 +15,23 @@ from turnctl.tokens.current import current_token
 from turnctl.waiting.driving import Left
 from turnctl.waiting.parking import must_raise
 
-__all__ = ["Elsewhere"]
+__all__ = ["refuse_elsewhere"]
 
 
-class Elsewhere:
-    """In its ``with`` what is none of ``Exception``, and nobody else's to hear of, is raised as ``RuntimeError``.
+def refuse_elsewhere(error: BaseException) -> None:
+    """Raise ``RuntimeError`` from what is none of ``Exception``, and nobody else's to hear of.
 
     That is a stop that is not of the current turn, nor of one around it, and all but what ends the program.
     """
-
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
-        if error is None or isinstance(error, Exception):
-            return
-        token = current_token()
-        if token is None or _has(error, (KeyboardInterrupt, SystemExit, Left)):
-            return  # without a turn it is whoever called's to say
-        if not _has(error, _stops()):
-            raise RuntimeError(f"it raised what is no Exception ({described(error)})") from error
-        if not must_raise(token):
-            raise RuntimeError(f"a stop of something else ended it ({described(error)})") from error
+    if isinstance(error, Exception):
+        return
+    token = current_token()
+    if token is None or _has(error, (KeyboardInterrupt, SystemExit, Left)):
+        return  # without a turn it is whoever called's to say
+    if not _has(error, _stops()):
+        raise RuntimeError(f"it raised what is no Exception ({described(error)})") from error
+    if not must_raise(token):
+        raise RuntimeError(f"a stop of something else ended it ({described(error)})") from error
 
 
 def _has(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from turnctl import clock, points
 from turnctl.agent.compacting import compact
-from turnctl.agent.elsewhere import Elsewhere
+from turnctl.agent.elsewhere import refuse_elsewhere
 from turnctl.agent.history import closed
 from turnctl.agent.messages import messages_of, reply_of
 from turnctl.agent.retrying import Breaker, Retry
@@ -142,10 +142,12 @@ def _ask(run: Run, messages: list[Message]) -> Reply:
     tools = list(run.loop.tools.values())
     if run.loop.is_streaming:
         try:
-            with Elsewhere():
-                return _whole(run, _ask_written(run, messages, tools))
+            return _whole(run, _ask_written(run, messages, tools))
         except Unsupported:
             run.turn.check()
+        except BaseException as error:
+            refuse_elsewhere(error)
+            raise
     model = run.loop.model
     fn, abort = getattr(model, "complete", model), getattr(model, "abort", None)
     return _whole(run, reply_of(run.raced(fn, messages, tools, abort=abort)))

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from turnctl import clock, points
 from turnctl.agent.compacting import compact
 from turnctl.agent.contents import not_lazy
-from turnctl.agent.elsewhere import Elsewhere
+from turnctl.agent.elsewhere import refuse_elsewhere
 from turnctl.agent.ends import close
 from turnctl.agent.exchange import exchange
 from turnctl.agent.result import RunResult
@@ -320,13 +320,17 @@ class Run:
         *args: Any,
         abort: Callable[[], object] | None = None,
         patience: Patience | None = None,
+        name: str | None = None,
     ) -> Any:
         """Call a function of the host, raced with the stop; it has the patience to come back. A checkpoint."""
         given = patience or self._patience
-        with Elsewhere():
+        try:
             if self.driver.is_here:
-                return self.driver.call(fn, args, abort=abort, patience=given)
-            return call(self.turn, fn, args, {}, abort=abort, patience=given)
+                return self.driver.call(fn, args, abort=abort, patience=given, name=name)
+            return call(self.turn, fn, args, {}, abort=abort, patience=given, name=name)
+        except BaseException as error:
+            refuse_elsewhere(error)
+            raise
 
     def _patience(self) -> float | None:
         return self.loop.patience_s

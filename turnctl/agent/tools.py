@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from turnctl.agent.contents import canonical, not_lazy, parts_of
 from turnctl.agent.declaring import check_options, shape_told
 from turnctl.agent.docstrings import told_of
-from turnctl.agent.elsewhere import Elsewhere
+from turnctl.agent.elsewhere import refuse_elsewhere
 from turnctl.agent.encodable import copied
 from turnctl.agent.hints import Field, Shape, field_of, object_shape
 from turnctl.clock import parse_duration
@@ -271,8 +271,12 @@ class Tool:
         if began is None:
             return not_lazy(self.fn(*first, **found))
         began()
-        with Elsewhere(), EndsForks():  # a process that it forks has no part in the run, nor in its effects
-            return not_lazy(self.fn(*first, **found))
+        try:
+            with EndsForks():  # a process that it forks has no part in the run, nor in its effects
+                return not_lazy(self.fn(*first, **found))
+        except BaseException as error:
+            refuse_elsewhere(error)
+            raise
 
     def _act(
         self, acts: Acts, call: Call, turn: EffectingTurn, found: dict[str, Any], began: Callable[[], object] | None

@@ -198,11 +198,11 @@ class _One:
         wanted = Call(self._call.id, self._call.name, arguments)
         run, patience = self._run, self._patience(tool)
         read = self._read if arguments == self._call.arguments else None
-        given = (wanted, run.turn, self._began, read)
-        if tool.timeout_s is None:
-            made: Invoked = run.raced(_named(tool), *given, patience=patience)
+        given = (tool, wanted, run.turn, self._began, read)
+        if tool.timeout_s is None:  # under its name: that is how a report tells of it
+            made: Invoked = run.raced(_invoke, *given, patience=patience, name=tool.name)
         else:  # it may have to be left behind while the run goes on: on a thread of its own
-            made = call(run.turn, _named(tool), given, {}, patience=patience)
+            made = call(run.turn, _invoke, given, {}, patience=patience, name=tool.name)
         run.tool_threads.pop(self._place, None)  # what comes next may be carried out by that thread
         return made
 
@@ -268,14 +268,10 @@ class _One:
 _PLAIN = frozenset({"call", "stream", "thread", "bound", "ask"})
 
 
-def _named(tool: Tool) -> Callable[..., Invoked]:
-    """What calls it, under its name: that is how a report tells of it."""
-
-    def invoke(wanted: Call, turn: EffectingTurn, began: Callable[[], object], read: dict[str, Any] | None) -> Invoked:
-        return tool.invoke(wanted, turn, arguments=read, began=began)
-
-    invoke.__qualname__ = tool.name
-    return invoke
+def _invoke(
+    tool: Tool, wanted: Call, turn: EffectingTurn, began: Callable[[], object], read: dict[str, Any] | None
+) -> Invoked:
+    return tool.invoke(wanted, turn, arguments=read, began=began)
 
 
 def _called(fn: Callable[..., Any], *args: Any) -> Any:

@@ -71,11 +71,12 @@ def call(
     interrupt: bool = False,
     prefer: Prefer = "cancel",
     patience: Patience | None = None,
+    name: str | None = None,
 ) -> T:
     """Run ``fn`` on a thread of the turn, raced with the stop; see ``turnctl.call``. A checkpoint at its start.
 
     With ``turn`` None it is a plain call on the caller's thread. ``patience`` gives the seconds after the stop in which
-    the function has to come back, where that is less than the grace; None for the grace.
+    the function has to come back, where that is less than the grace; None for the grace. A report calls it ``name``.
     """
     if not callable(fn):
         raise BadArgument(f"call() needs a function to call, not {fn!r}; give it fn, *args and not fn(*args)")
@@ -90,8 +91,8 @@ def call(
         return _plainly(fn, args, kwargs)
     token = token_in(turn)
     token.check()
-    abandoned.admit(name_of(fn))
-    worker = RacedCall(turn, token, fn, args, kwargs, abort=abort, interrupt=interrupt, patience=patience)
+    abandoned.admit(name or name_of(fn))
+    worker = RacedCall(turn, token, fn, args, kwargs, abort=abort, interrupt=interrupt, patience=patience, name=name)
     result: T = worker.come_to(prefer)
     return result
 
@@ -104,6 +105,13 @@ def _plainly(fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]
 class RacedCall(Worker):
     """The thread of one call, and the steps that end it."""
 
+    injection: Injection | None = None
+    #: how many calls on this thread are being ended now
+    ending_inside = 0
+    _abort = NO_ABORT
+    _asked = False
+    _was_stopped = False
+
     def __init__(
         self,
         turn: TurnCore,
@@ -115,23 +123,21 @@ class RacedCall(Worker):
         abort: Callable[[], object] | None,
         interrupt: bool,
         patience: Patience | None = None,
+        name: str | None = None,
     ) -> None:
-        self.injection = Injection(token) if interrupt else None
-        name = name_of(fn)
-        if self.injection is not None:
+        name = name or name_of(fn)
+        if interrupt:
+            self.injection = Injection(token)
             fn, args, kwargs = self.injection.run, (fn, args, kwargs), {}
         super().__init__(turn, fn, args, kwargs, kind="call", name=name, context=context_of(turn))
         self._of: TurnCore = turn
         self.token = token
         self.outer = _inside.get()
-        #: how many calls on this thread are being ended now
-        self.ending_inside = 0
-        self._abort = NO_ABORT if abort is None else Abort(turn, self.name, abort)
+        if abort is not None:
+            self._abort = Abort(turn, name, abort)
         self._forbearance = None if patience is None else Forbearance(patience, token)
         #: whether who runs it here came back from it, or was left in it (``waiting.driving``)
         self.fate: list[str] = []
-        self._asked = False
-        self._was_stopped = False
         self._context.run(_inside.set, self)
 
     # -- the caller's side ------------------------------------------------------------------------------------
@@ -173,7 +179,7 @@ class RacedCall(Worker):
         """The same on the calling thread, while another one sees to the stop between ``enter`` and ``leave``."""
         self.activity = self._of.activities.admit(self.kind, self.name, self)
         enter(self)
-        self._run()
+        self.run_here()
         leave(self)
         points.reach("call.looking")
         if not must_raise(self.token):
@@ -184,7 +190,7 @@ class RacedCall(Worker):
 
     def _give(self) -> Any:
         self._context = _EMPTY  # which refers to this call: nobody needs the collector to find that out
-        if self.activity is not None and not self._abort.running():
+        if self.activity is not None and not (self._abort.is_given and self._abort.running()):
             self.activity.owned = None  # the inventory must not keep every result of a long turn
         error = self.error
         if error is None:

@@ -21,7 +21,6 @@ function does. Not promised: that a function which was left behind has had no ef
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from _thread import LockType
@@ -31,6 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from turnctl import points
 from turnctl.errors import TurnOver
+from turnctl.tokens import eras
 from turnctl.tokens.entries import new_stop
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.sites import continues, ends
@@ -60,7 +60,7 @@ class Driver:
         self._begun: list[str] = []
         self._call: RacedCall | None = None
         self._ident = 0
-        self._pid = os.getpid()
+        self._era = eras.era
         self._began_at: FrameType | None = None
         self._frame: FrameType | None = None
         self._has_ended = False
@@ -204,6 +204,7 @@ class Driver:
         *,
         abort: Callable[[], object] | None = None,
         patience: Patience | None = None,
+        name: str | None = None,
     ) -> T:
         """Call a function of the host, on this thread, which is the driver's. A checkpoint before and after it.
 
@@ -213,7 +214,7 @@ class Driver:
             raise Left
         token = token_in(self._turn)
         token.check()
-        call = RacedCall(self._turn, token, fn, args, {}, abort=abort, interrupt=False, patience=patience)
+        call = RacedCall(self._turn, token, fn, args, {}, abort=abort, interrupt=False, patience=patience, name=name)
         abandoned.admit(call.name)
         result: T = call.come_to_here(self._enter, self._leave)
         return result
@@ -223,7 +224,7 @@ class Driver:
         release_all(self._watchers)
 
     def _leave(self, call: RacedCall) -> None:
-        if os.getpid() != self._pid:
+        if eras.era is not self._era:
             end_the_fork(call.error)  # V3
         points.reach("driver.back")
         call.fate.append("back")

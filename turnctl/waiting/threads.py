@@ -49,7 +49,7 @@ def context_of(turn: TurnCore) -> Context:
     """A copy of the caller's context in which ``turn`` is bound, or the child token of it that the caller obeys."""
     context = copy_context()
     token = bound.get()
-    if token is None or token.retired or (token is not turn.token and registry.enclosing(token) is not turn):
+    if token is None or token.retired or not (token is turn.token or registry.enclosing(token) is turn):
         context.run(bind_token, turn.token, is_loose=True)
     return context
 

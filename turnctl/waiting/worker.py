@@ -24,6 +24,7 @@ from turnctl import clock, points
 from turnctl.errors import CancelledError
 from turnctl.spelling import described
 from turnctl.tokens import registry
+from turnctl.tokens.current import current_token
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.frames import calls_the_body
 from turnctl.tokens.leaving import COMES_UP_S, send_off, settle
@@ -42,11 +43,22 @@ def name_of(fn: object) -> str:
     """The function's name for people, whatever kind of callable it is."""
     inner = getattr(fn, "func", fn)  # functools.partial
     name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
-    return str(name).replace(".<locals>", "").replace("<lambda>", "lambda")
+    text = str(name)
+    return text.replace(".<locals>", "").replace("<lambda>", "lambda") if "<" in text else text
 
 
 class Worker:
     """A thread of a turn (``tokens.activities.Owned``), or with ``turn`` None a thread like any other."""
+
+    # as they are at first; a loop makes many of these, and most keep most of it
+    result: Any = None
+    error: BaseException | None = None
+    activity: Activity | None = None
+    thread: threading.Thread | None = None
+    #: called on the worker's own thread when the function has come back, before anybody is woken
+    on_end: Callable[[], None] | None = None
+    _ended = False
+    _is_ours = False  # a thread of somebody else's that it runs on is not one that we left behind
 
     def __init__(
         self,
@@ -62,18 +74,10 @@ class Worker:
         self.kind = kind
         self.name = name or name_of(fn)
         self.turn = turn
-        self.result: Any = None
-        self.error: BaseException | None = None
         self.waiters: list[LockType] = []
-        self.activity: Activity | None = None
-        #: called on the worker's own thread when the function has come back, before anybody is woken
-        self.on_end: Callable[[], None] | None = None
         self._call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None = (fn, args, kwargs)
         self._context = copy_context() if context is None else context
-        self._ended = False
         self._begun: list[str] = []
-        self.thread: threading.Thread | None = None
-        self._is_ours = False  # a thread of somebody else's that it runs on is not one that we left behind
 
     # -- running ----------------------------------------------------------------------------------------------
 
@@ -104,13 +108,16 @@ class Worker:
 
     def run_here(self) -> None:
         """Run the function on the calling thread, which is somebody else's; registering it is left to the caller."""
-        self._run()
+        self.thread = threading.current_thread()
+        self._come_through()
 
     def _run(self) -> None:
         self.thread = threading.current_thread()
         self._begun.append("run")
-        if self._begun[0] != "run":
-            return
+        if self._begun[0] == "run":
+            self._come_through()
+
+    def _come_through(self) -> None:
         call, self._call = self._call, None
         assert call is not None
         try:
@@ -215,9 +222,7 @@ class Worker:
 
 @calls_the_body
 def _body(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    from turnctl.tokens.current import current_token
-
     token = current_token()
-    if token is not None and registry.enclosing(token) is not None:
+    if token is not None and token._due and registry.enclosing(token) is not None:
         token.check()  # biased: what was stopped before it began does not begin
     return fn(*args, **kwargs)
