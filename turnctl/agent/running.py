@@ -35,7 +35,7 @@ from turnctl.agent.telling import Telling
 from turnctl.agent.waves import carry_out
 from turnctl.clock import format_duration
 from turnctl.records.messages import Mark, Message, Result, Text
-from turnctl.records.replies import ReplyStop, Usage
+from turnctl.records.replies import NO_USAGE, ReplyStop, Usage
 from turnctl.records.runs import Event, EventKind, RunState, StepRecord, StopReason
 from turnctl.spelling import described
 from turnctl.tokens.current import current_token
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Run"]
 
-_NOTHING = Text("")
+_NOTHING_IN_HAND: dict[str, Any] = {"calls": (), "started": (), "answered": ()}
 
 _SETTLED_S = 10.0  # more than it takes: nothing of the host's is called before a run has settled
 
@@ -187,14 +187,14 @@ class Run:
         with self._lock:
             self._is_closing = True
         if self.driver.is_left:
-            self._end_step("cancelled", Usage())
+            self._end_step("cancelled", NO_USAGE)
 
     def began(self, place: int, at: float) -> None:
         """A call is about to be carried out, on this very thread. Raises the stop where the run is being closed."""
         with self._lock:
             is_late = self._is_closing
             if not is_late:
-                self.state = self.state.changed(started=(*self.state.started, (place, at)))
+                self.state = self.state.changed({"started": (*self.state.started, (place, at))})
         if is_late:
             raise self.turn.token._raised()
 
@@ -263,7 +263,7 @@ class Run:
         turn, history = self.turn, self.loop.history
         self._step_at = clock.wall()
         self.attempts = 0
-        self.change(lambda state: {"step": state.step + 1, "calls": (), "started": (), "answered": (), "records": ()})
+        self.change(lambda state: {"step": state.step + 1, "records": (), **_NOTHING_IN_HAND})
         number = self.state.step
         turn.check()
         self._step_is_open = True
@@ -272,8 +272,9 @@ class Run:
             compact(self)
             self.hook("before_step", number)
             reply = exchange(self)
-            usage, calls = reply.usage or Usage(), reply.message.calls
-            if any(part != _NOTHING for part in reply.message.parts):  # else it says nothing, and no provider takes it
+            usage, calls = reply.usage or NO_USAGE, reply.message.calls
+            # one that says nothing is taken by no provider
+            if any(type(part) is not Text or part.text for part in reply.message.parts):
                 history.add(reply.message)
             self.change(lambda state: {"calls": calls, "usage": state.usage + usage})
             self.tell("reply", message=reply.message, usage=reply.usage)
@@ -284,7 +285,7 @@ class Run:
         except BaseException:
             is_stopped = turn.token.stopping or token_in(turn).cancelled  # by the step's own time, before the turn is
             # what the step took is not known where it was cut
-            self._end_step("cancelled" if is_stopped else "failed", Usage())
+            self._end_step("cancelled" if is_stopped else "failed", NO_USAGE)
             raise
         self.is_done = not calls and reply.stop != "pause"
         self.hook("after_step", number)
@@ -293,9 +294,8 @@ class Run:
 
     def _answer(self) -> None:
         """All calls of the step have results: they go into the history, in the order of the calls."""
-        results = [self.state.result_of(place) for place in range(len(self.state.calls))]
-        self.loop.history.add(Message.tool(*(result for result in results if result is not None)))
-        self.change(lambda _: {"calls": (), "started": (), "answered": ()})
+        results = dict(self.state.answered)
+        self.loop.history.add(Message.tool(*[results[place] for place in sorted(results)]))
 
     def _end_step(self, outcome: StopReason, usage: Usage, stop: ReplyStop | None = None) -> None:
         if not self._step_is_open or (self.driver.is_left and self.driver.is_here):
@@ -304,7 +304,9 @@ class Run:
         state = self.state
         ended_at, calls = clock.wall(), state.all_records()
         record = StepRecord(state.step, self._step_at, ended_at, outcome, self.attempts, usage, calls, stop)
-        self.change(lambda state: {"steps": (*state.steps, record)})
+        # the results of one that completed are in the history now; of others they are what is salvaged
+        done = _NOTHING_IN_HAND if outcome == "completed" else {}
+        self.change(lambda state: {"steps": (*state.steps, record), **done})
         self.tell("step_ended", outcome == "completed", usage=usage)
 
     def keep_partial(self, text: str) -> None:
@@ -378,7 +380,7 @@ class Run:
     def change(self, how: Callable[[RunState], dict[str, Any]]) -> None:
         """Replace the state; ``how`` is pure and gives what is new in it (R3)."""
         with self._lock:
-            self.state = self.state.changed(**how(self.state))
+            self.state = self.state.changed(how(self.state))
 
     def replace(self, place: int, result: Result) -> None:
         """Another result for that call."""

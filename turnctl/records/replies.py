@@ -9,7 +9,7 @@ import attrs
 
 from turnctl.records.messages import Message
 
-__all__ = ["STOPS", "CallDelta", "Delta", "Reply", "ReplyStop", "TextDelta", "ThinkingDelta", "Usage"]
+__all__ = ["NO_USAGE", "STOPS", "CallDelta", "Delta", "Reply", "ReplyStop", "TextDelta", "ThinkingDelta", "Usage"]
 
 #: Why the model stopped writing. ``cut``: its stream ended without saying why; ``refusal``: it would not, or a filter
 #: would not let it; ``pause``: it wants to be asked to go on; ``other``: a word that this version does not know.
@@ -31,6 +31,8 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
+        if other is NO_USAGE:
+            return self
         costs = [one.cost for one in (self, other) if one.cost is not None]
         return Usage(
             self.input_tokens + other.input_tokens,
@@ -45,6 +47,10 @@ class Usage:
 
     def as_dict(self) -> dict[str, Any]:
         return attrs.asdict(self)
+
+
+#: where a provider told nothing, or nothing is known
+NO_USAGE = Usage()
 
 
 @attrs.frozen

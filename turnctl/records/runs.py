@@ -135,6 +135,8 @@ class RunState:
     def all_records(self) -> tuple[CallRecord, ...]:
         """The records of the calls of the step in hand, also of those without a result."""
         told = {place for place, _ in self.answered}
+        if len(told) == len(self.calls):
+            return self.records
         began = dict(self.started)
         left = [(place, one) for place, one in enumerate(self.calls) if place not in told]
         return (
@@ -142,10 +144,10 @@ class RunState:
             *(CallRecord(one.id, one.name, self.status_of(place), began.get(place)) for place, one in left),
         )
 
-    def changed(self, **new: Any) -> RunState:
+    def changed(self, new: dict[str, Any]) -> RunState:
         """The same with these values; quicker than ``attrs.evolve``, since each step needs several."""
         made: RunState = object.__new__(RunState)
-        made.__dict__.update(self.__dict__, **new)
+        object.__setattr__(made, "__dict__", self.__dict__ | new)
         return made
 
     def status_of(self, place: int) -> ResultStatus:
