@@ -15,6 +15,7 @@ import turnctl
 from turnctl.agent import AgentLoop, RunResult, Tool
 from turnctl.errors import CancelledError, LedgerRefused
 from turnctl.records.tasks import Task
+from turnctl.testing import pause_at
 
 ANY = {"type": "object"}
 
@@ -260,6 +261,29 @@ def test_no_child_after_the_stop(ledger: turnctl.Ledger, deaf: None) -> None:
     assert ("cancelled", "parent") == (below.runs[0].stop_reason, below.runs[0].cause)
     assert kinds.index("task.cancel_requested") < kinds.index("child.rejected")
     assert "cancelled_settled" == row.state
+
+
+@both
+def test_a_stop_that_is_just_being_heard_refuses(ledger: turnctl.Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that is refused while another thread is about to trip its parent's token is born cancelled."""
+    task, model = ledger.submit("agent", "job"), Played("never")
+    transact = type(ledger.store).transact
+    below = AgentLoop(model, ledger=ledger)
+    canceller = threading.Thread(target=lambda: ledger.cancel(task, by="ana"))
+    with pause_at("token.cancel.entering") as hearing, turnctl.turn(task=task):
+
+        def beside(store: Any, fn: Any, **how: Any) -> Any:
+            if how.get("point") == "child":
+                canceller.start()
+                hearing.reached.wait(10)
+            return transact(store, fn, **how)
+
+        monkeypatch.setattr(type(ledger.store), "transact", beside)
+        below.run("go")
+        hearing.release()
+        canceller.join()
+
+    assert ("cancelled", "parent", []) == (below.runs[0].stop_reason, below.runs[0].cause, model.requests)
 
 
 @both

@@ -180,8 +180,8 @@ class Attachment:
         if cr is None:
             return False
         if self.cr is None or self.cr.level != cr.level:
-            self.cr = cr
             self.turn.cancel(cr.reason, by=cr.requester, cause=_cause_of(cr), level=_level_of(cr))
+            self.cr = cr  # last: who finds it finds the token tripped
         return True
 
     def lets_go(self, what: object, owner: str, contract: str) -> bool:
