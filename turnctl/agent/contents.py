@@ -21,10 +21,13 @@ import turnctl.records.messages as values
 __all__ = ["canonical", "not_lazy", "parts_of"]
 
 Parts = tuple[values.Part, ...]
+_VALUES = frozenset((str, bytes, int, float, bool, type(None), list, tuple, dict))
 
 
 def not_lazy(value: Any) -> Any:
     """``value``, if it is one. Raises ``TypeError`` for what only would come to one: nothing has been done yet then."""
+    if type(value) in _VALUES:
+        return value
     if inspect.isawaitable(value) or inspect.isasyncgen(value):
         if inspect.iscoroutine(value):
             value.close()
@@ -38,6 +41,8 @@ def parts_of(value: Any) -> Parts:
     """``value`` as the content of a result, by the rule above."""
     if value is None:
         return ()
+    if type(value) is str:
+        return (values.Text(value),) if value else ()
     if isinstance(value, (values.Text, values.Image, values.Opaque)):
         return (value,)
     if isinstance(value, (list, tuple)) and any(isinstance(one, (values.Text, values.Image)) for one in value):

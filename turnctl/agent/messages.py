@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from turnctl.agent.counting import counted
-from turnctl.agent.encodable import sendable, well_formed
+from turnctl.agent.encodable import is_sendable, well_formed
 from turnctl.agent.naming import fresh
 from turnctl.records.messages import (
     RESULT_STATUSES,
@@ -95,7 +95,7 @@ def reply_of(given: Any) -> Reply:
     if isinstance(given, Reply):
         held: Any = given.message
         if isinstance(held, Message) and held.role == "assistant":
-            return _sound(given)
+            return _sound(given, held.calls)
     if not isinstance(given, Message):
         pieces = given if isinstance(given, (list, tuple)) else [given]
         if pieces and all(isinstance(one, (str, Call)) for one in pieces):
@@ -105,29 +105,25 @@ def reply_of(given: Any) -> Reply:
             "a model gives a Reply, a Message of the assistant, a text or calls, not "
             f"{given!r}; wrap a client of a provider with turnctl.agent.wires"
         )
-    return _sound(Reply(given, stop="calls" if given.calls else "end"))
+    calls = given.calls
+    return _sound(Reply(given, stop="calls" if calls else "end"), calls)
 
 
-def _sound(reply: Reply) -> Reply:
+def _sound(reply: Reply, calls: tuple[Call, ...]) -> Reply:
     reply = counted(reply)
-    message = reply.message
-    ids: list[Any] = [call.id for call in message.calls]
-    if not ids:
+    if not calls:
         return reply
-    if len({one for one in ids if isinstance(one, str) and one}) == len(ids) and all(map(_is_sound, message.calls)):
+    ids: list[Any] = [call.id for call in calls]
+    if len({one for one in ids if isinstance(one, str) and one}) == len(calls) and all(map(_is_sound, calls)):
         return reply
-    taken: set[str] = set()
+    message, taken = reply.message, set[str]()
     parts = [_mended(part, taken) if isinstance(part, Call) else part for part in message.parts]
     made = Message(message.role, parts, message.marks)
     return Reply(made, reply.stop, reply.usage, reply.model, reply.id, reply.raw_stop, reply.notes)
 
 
 def _is_sound(call: Call) -> bool:
-    try:
-        sendable(call.arguments)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(call.name, str)
+    return is_sendable(call.arguments) and isinstance(call.name, str)
 
 
 def _mended(call: Call, taken: set[str]) -> Call:

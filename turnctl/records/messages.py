@@ -100,12 +100,14 @@ class Call:
 def _parts(given: str | Part | Iterable[str | Part]) -> tuple[Part, ...]:
     if type(given) is str:  # each step has several
         return (Text(given),)
+    if type(given) is tuple and _EXACT.issuperset(map(type, given)):
+        return given
     found: Any = (given,) if isinstance(given, (str, *_PARTS)) else given
     if not isinstance(found, Iterable) or isinstance(found, (Mapping, bytes, bytearray)):  # not its keys, nor numbers
         raise TypeError(f"what a message or a result says is text or parts in a list, not {given!r}; see json.dumps")
     parts = tuple([Text(one) if isinstance(one, str) else one for one in found])
     for one in parts:
-        if type(one) not in _EXACT and not isinstance(one, _PARTS):
+        if not isinstance(one, _PARTS):
             names = ", ".join(kind.__name__ for kind in _PARTS)
             raise TypeError(f"a part of a message is text or one of {names}, not {one!r}")
     return cast("tuple[Part, ...]", parts)
@@ -145,6 +147,14 @@ class Result:
 _PARTS = (Text, Image, Opaque, Call, Result)
 _EXACT = frozenset(_PARTS)
 Part = Text | Image | Opaque | Call | Result
+_SAID: frozenset[type[Part]] = frozenset((Text, Image, Opaque))
+#: what stands in a message of that role
+_HOLDS: dict[Role, frozenset[type[Part]]] = {
+    "system": _SAID,
+    "user": _SAID,
+    "assistant": _SAID | {Call},
+    "tool": frozenset((Result,)),
+}
 
 
 @attrs.frozen
@@ -170,6 +180,8 @@ class Message:
     marks: tuple[Mark, ...] = attrs.field(default=(), converter=_marks)
 
     def __attrs_post_init__(self) -> None:
+        if _HOLDS[self.role].issuperset(map(type, self.parts)):
+            return
         for part in self.parts:
             if isinstance(part, Call) and self.role != "assistant":
                 raise BadArgument(
@@ -198,7 +210,7 @@ class Message:
 
     @property
     def is_partial(self) -> bool:
-        return self.has("partial")
+        return bool(self.marks) and self.has("partial")
 
     @property
     def is_fed(self) -> bool:
