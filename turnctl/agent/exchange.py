@@ -64,7 +64,8 @@ def exchange(run: Run) -> Reply:
     attempt = 0
     while True:
         turn.check()
-        _beside(run, check_open, loop.breaker)
+        if loop.breaker is not None:
+            _beside(run, check_open, loop.breaker)
         messages = _request(run)
         attempt += 1
         run.attempts += 1
@@ -111,7 +112,7 @@ def _note(run: Run, reply: Reply) -> None:
 
 def _beside(run: Run, fn: Callable[..., Any], *args: Any) -> Any:
     """What a breaker says. One of the host's own may block."""
-    return fn(*args) if run.loop.breaker is None or type(run.loop.breaker) is Breaker else run.raced(fn, *args)
+    return fn(*args) if type(run.loop.breaker) is Breaker else run.raced(fn, *args)
 
 
 def _delay(run: Run, attempt: int, error: Exception) -> float | None:

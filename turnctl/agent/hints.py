@@ -106,7 +106,7 @@ def _fits_a_float(value: Any) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    return _is_number(value) and (isinstance(value, int) or value.is_integer())
+    return type(value) is int or (_is_number(value) and (isinstance(value, int) or value.is_integer()))
 
 
 _STRING = _typed("string", "a string", lambda value: isinstance(value, str))
@@ -221,6 +221,7 @@ def _dict(of: Shape) -> Shape:
 
 def object_shape(fields: Mapping[str, Field], make: Callable[[dict[str, Any]], Any]) -> Shape:
     """An object of just these members, from which ``make`` makes the value; it is not called if any does not fit."""
+    names = frozenset(fields)
     required = [name for name, field in fields.items() if field.required]
 
     def read(value: Any, place: str, problems: list[str]) -> Any:
@@ -229,10 +230,11 @@ def object_shape(fields: Mapping[str, Field], make: Callable[[dict[str, Any]], A
             return None
         before = len(problems)
         prefix = f"{place}." if place else ""
-        problems.extend(f"{prefix}{name} is missing" for name in required if name not in value)
-        if unknown := [name for name in value if name not in fields]:
-            known = f"it takes {', '.join(fields)}" if fields else "it takes nothing"
-            problems.extend(f"{prefix}{name} is not known; {known}" for name in unknown)
+        if value.keys() != names:
+            problems.extend(f"{prefix}{name} is missing" for name in required if name not in value)
+            if unknown := [name for name in value if name not in names]:
+                known = f"it takes {', '.join(fields)}" if fields else "it takes nothing"
+                problems.extend(f"{prefix}{name} is not known; {known}" for name in unknown)
         made = {
             name: field.shape.read(value[name], f"{prefix}{name}", problems)
             for name, field in fields.items()

@@ -245,7 +245,7 @@ class Tool:
             found = dict(self.arguments(call) if arguments is None else arguments)
         except BadCall as error:
             return Invoked(Result(call.id, str(error), "failed", self.name), error=error)
-        if "turn" in self._given.values() or self.effect is not None:
+        if self.effect is not None or "turn" in self._given.values():
             if turn is None:
                 raise BadArgument(f"tool {self.name} needs a turn: begin one, and give it to invoke")
             found.update({name: turn for name, what in self._given.items() if what == "turn"})

@@ -58,6 +58,8 @@ def carry_out(run: Run, calls: Sequence[Call]) -> None:
 
 def _width(run: Run, calls: Sequence[Call], place: int) -> int:
     """How many calls from ``place`` on may run at the same time."""
+    if run.loop.parallel == 1:
+        return 1
     width = 0
     for one in calls[place : place + run.loop.parallel]:
         tool = run.loop.tools.get(one.name)
@@ -141,8 +143,11 @@ class _One:
     def _approved(self, tool: Tool, arguments: dict[str, Any]) -> bool:
         run, loop = self._run, self._run.loop
         try:
-            needs = run.raced if callable(tool.approval) else _called
-            if not needs(loop.needs_approval, tool, arguments):
+            if callable(tool.approval):
+                needs = run.raced(loop.needs_approval, tool, arguments)
+            else:
+                needs = loop.needs_approval(tool, arguments)
+            if not needs:
                 return True
         except Exception as error:  # noqa: BLE001 - whether it may be carried out is not known, so it may not
             run.turn.check()
@@ -272,10 +277,6 @@ def _invoke(
     tool: Tool, wanted: Call, turn: EffectingTurn, began: Callable[[], object], read: dict[str, Any] | None
 ) -> Invoked:
     return tool.invoke(wanted, turn, arguments=read, began=began)
-
-
-def _called(fn: Callable[..., Any], *args: Any) -> Any:
-    return fn(*args)
 
 
 class _Overdue(Exception):

@@ -173,12 +173,12 @@ class CancelToken(TokenCore):
     @property
     def stopping(self) -> bool:
         """Whether any stop was accepted, a soft one included: what a loop asks between two steps."""
-        return read(self._log)[0] is not None
+        return bool(self._log) and read(self._log)[0] is not None
 
     @property
     def retired(self) -> bool:
         """Whether the token has been retired; it then refuses every stop."""
-        return read(self._log)[3] is not None
+        return bool(self._log) and read(self._log)[3] is not None
 
     @property
     def outcome(self) -> Outcome | None:

@@ -236,7 +236,7 @@ class TurnCore:
 
     def check(self) -> None:
         """Raise ``CancelledError`` if the turn was stopped. A checkpoint; blocks only while the turn is paused."""
-        self.token.check()
+        (self._token or self.token).check()
 
     # -- the deadline -----------------------------------------------------------------------------------------
 

@@ -45,11 +45,10 @@ def left_until(ends_at: float | None) -> float | None:
 
 def token_in(turn: TurnCore) -> CancelToken:
     """The token to obey: a child of the turn's that is bound here, such as one with a timeout, else the turn's."""
-    token = current_token()
-    if token is turn.token:
-        return token
-    is_its_own = token is not None and not token.retired and registry.enclosing(token) is turn
-    return token if token is not None and is_its_own else turn.token
+    token, whole = current_token(), turn.token
+    if token is None or token is whole or token.retired or registry.enclosing(token) is not turn:
+        return whole
+    return token
 
 
 def grace_end(turn: TurnCore, token: CancelToken) -> float:
