@@ -125,7 +125,7 @@ def _delay(run: Run, attempt: int, error: Exception) -> float | None:
 
 
 def _request(run: Run) -> list[Message]:
-    messages = list(run.loop.history.feed)
+    messages = run.loop.history._fed.copy()
     if run.loop.memory is None:
         return messages
     try:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["History", "closed", "compacted", "discard", "feed_of", "merged", "open_calls", "salvage"]
 
+_MESSAGES = frozenset((Message,))
+
 
 def feed_of(messages: Iterable[Message]) -> list[Message]:
     """Those of ``messages`` that the model gets to see."""
@@ -219,7 +221,9 @@ class History:
     """
 
     def __init__(self, messages: Iterable[Any] = ()) -> None:
-        self._transcript: tuple[Message, ...] = tuple(messages_of(messages))
+        #: both grow in place, and are replaced by others where they change in any other way
+        self._transcript: list[Message] = messages_of(messages)
+        self._fed: list[Message] = []
         #: what stands in the feed for the transcript before the floor
         self._base: tuple[Message, ...] = ()
         self._floor = 0
@@ -227,33 +231,28 @@ class History:
         self._before: tuple[tuple[Message, ...], int] = (self._base, self._floor)
         #: how much of the transcript is known to be coherent
         self._looked_at = 0
-        #: the feed, and what it was made of: one value, so that who reads it elsewhere gets what belongs together
-        self._fed: tuple[tuple[Message, ...], tuple[Message, ...], int, tuple[Message, ...]] = ((), (), -1, ())
+        self._feed_anew()
 
     @property
     def transcript(self) -> tuple[Message, ...]:
         """All messages that there ever were, in order."""
-        return self._transcript
+        return tuple(self._transcript)
 
     @property
     def feed(self) -> tuple[Message, ...]:
         """What the model gets next: coherent unless a step is under way."""
-        transcript, base, floor = self._transcript, self._base, self._floor
-        known = self._fed
-        if known[0] is not transcript or known[1] is not base or known[2] != floor:
-            known = self._fed = (transcript, base, floor, (*base, *feed_of(transcript[floor:])))
-        return known[3]
+        return tuple(self._fed)
 
     @property
     def of_run(self) -> tuple[Message, ...]:
         """The messages since the last ``begin``, those that are not fed too."""
-        return self._transcript[self._start :]
+        return tuple(self._transcript[self._start :])
 
     def __len__(self) -> int:
         return len(self._transcript)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {len(self._transcript)} messages, {len(self.feed)} of them fed>"
+        return f"<{type(self).__name__} of {len(self._transcript)} messages, {len(self._fed)} of them fed>"
 
     def begin(self) -> None:
         """A run begins: what is added from here on is its own. A call that is open before it has an unknown outcome."""
@@ -261,19 +260,17 @@ class History:
         before = feed_of(self._transcript[since:])
         if closed(before) != before:  # what the host had kept, perhaps of a program that was killed
             made = _salvaged(self._transcript[since:], None, {}, (), "unknown", is_first=False)
-            self._transcript = (*self._transcript[:since], *made)
+            self._transcript = [*self._transcript[:since], *made]
+            self._feed_anew()
         self._looked_at = len(self._transcript)
         self._start = len(self._transcript)
         self._before = (self._base, self._floor)
 
     def add(self, *messages: Any) -> None:
         """Keep ``messages`` at the end."""
-        is_plain = all(type(one) is Message for one in messages)
-        added, known = messages if is_plain else messages_of(messages), self._fed
-        before = self._transcript
-        self._transcript = (*before, *added)
-        if known[0] is before:
-            self._fed = (self._transcript, known[1], known[2], (*known[3], *feed_of(added)))
+        added = messages if _MESSAGES.issuperset(map(type, messages)) else messages_of(messages)
+        self._transcript.extend(added)
+        self._fed.extend([one for one in added if one.is_fed])
 
     def compact(self, messages: Iterable[Any]) -> None:
         """Feed ``messages`` in place of all that is fed now. Raises ``BadArgument`` if a call in them is open.
@@ -282,6 +279,7 @@ class History:
         afterwards keeps this; one that is discarded does not.
         """
         self._base, self._floor = compacted(messages), len(self._transcript)
+        self._feed_anew()
 
     def salvage(
         self,
@@ -301,24 +299,30 @@ class History:
             open_as,
             is_first=start == self._start,  # what was compacted within the run had its replies
         )
-        self._transcript = (*self._transcript[:start], *made)
+        self._transcript = [*self._transcript[:start], *made]
+        self._feed_anew()
 
     def discard(self, mark: Mark | None = None) -> None:
         """The window could not hold the run: none of its messages is fed, and a compaction within it is undone."""
-        self._transcript = (*self._transcript[: self._start], *discard(self.of_run, mark))
+        self._transcript = [*self._transcript[: self._start], *discard(self.of_run, mark)]
         self._base, self._floor = self._before
+        self._feed_anew()
+
+    def _feed_anew(self) -> None:
+        self._fed = [*self._base, *feed_of(self._transcript[self._floor :])]
 
     def _kept(self) -> dict[str, Any]:
         """What a checkpoint keeps of it."""
         base_before, floor_before = self._before
-        kept = {"transcript": self._transcript, "base": self._base, "floor": self._floor, "start": self._start}
+        kept = {"transcript": self.transcript, "base": self._base, "floor": self._floor, "start": self._start}
         return {**kept, "base_before": base_before, "floor_before": floor_before}
 
     def _restore(self, kept: RunCheckpoint) -> None:
         """Be as it was when ``kept`` was taken."""
-        self._transcript, self._start, self._looked_at = kept.transcript, kept.start, 0
+        self._transcript, self._start, self._looked_at = [*kept.transcript], kept.start, 0
         self._base, self._floor = kept.base, kept.floor
         self._before = (kept.base_before, kept.floor_before)
+        self._feed_anew()
 
     # -- as plain values --------------------------------------------------------------------------------------------
 
@@ -343,4 +347,5 @@ class History:
         if not (0 <= found._floor <= len(found) and 0 <= found._start <= len(found)):
             raise BadArgument(f"this history has {len(found)} messages and begins at {found._floor}, {found._start}")
         found._before = (found._base, found._floor)
+        found._feed_anew()
         return found
