@@ -216,7 +216,7 @@ class Run:
                 turn.cancel(spent[1], by=spent[0], cause="budget")
                 turn.check()
             if self.is_done or self._step():
-                self._consolidate()
+                self.remember("consolidate", loop.history.feed)
                 return
 
     def keep_prompt(self) -> None:
@@ -273,9 +273,8 @@ class Run:
             self.hook("before_step", number)
             reply = exchange(self)
             usage, calls = reply.usage or NO_USAGE, reply.message.calls
-            # one that says nothing is taken by no provider
             if any(type(part) is not Text or part.text for part in reply.message.parts):
-                history.add(reply.message)
+                history.add(reply.message)  # one that says nothing is taken by no provider
             self.change(lambda state: {"calls": calls, "usage": state.usage + usage})
             self.tell("reply", message=reply.message, usage=reply.usage)
             if calls:
@@ -284,8 +283,7 @@ class Run:
             self._end_step("completed", usage, reply.stop)
         except BaseException:
             is_stopped = turn.token.stopping or token_in(turn).cancelled  # by the step's own time, before the turn is
-            # what the step took is not known where it was cut
-            self._end_step("cancelled" if is_stopped else "failed", NO_USAGE)
+            self._end_step("cancelled" if is_stopped else "failed", NO_USAGE)  # what one took that was cut is not known
             raise
         self.is_done = not calls and reply.stop != "pause"
         self.hook("after_step", number)
@@ -371,9 +369,6 @@ class Run:
             self.note(f"{name} of {type(of).__name__} failed: {described(error)}")
             return error
         return before if said is None else said
-
-    def _consolidate(self) -> None:
-        self.remember("consolidate", self.loop.history.feed)
 
     # -- the state ----------------------------------------------------------------------------------------------------
 

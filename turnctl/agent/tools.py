@@ -351,11 +351,8 @@ def _function_of(fn: Any) -> Any:
 
 def _given_by(hint: Any) -> str | None:
     options = [hint, *typing.get_args(hint)]
-    return next((_GIVEN[name] for one in options if (name := _full_name(one)) in _GIVEN), None)
-
-
-def _full_name(hint: Any) -> str:
-    return f"{getattr(hint, '__module__', '')}.{getattr(hint, '__qualname__', '')}"
+    names = (f"{getattr(one, '__module__', '')}.{getattr(one, '__qualname__', '')}" for one in options)
+    return next((_GIVEN[name] for name in names if name in _GIVEN), None)
 
 
 def _short(text: str, most: int = 200) -> str:

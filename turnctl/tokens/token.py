@@ -16,7 +16,7 @@ from turnctl.tokens.callables import check_plain
 from turnctl.tokens.callbacks import Registration
 from turnctl.tokens.core import TokenCore
 from turnctl.tokens.deadline import cancel_at
-from turnctl.tokens.entries import CANCEL, Stop, level_name, new_stop, outcome_of, read
+from turnctl.tokens.entries import CANCEL, Stop, is_ended, is_stopped, level_name, new_stop, outcome_of, read
 from turnctl.tokens.event import TurnEvent
 from turnctl.tokens.leaving import leave_if_sent_off
 from turnctl.tokens.pausing import wait_while_paused
@@ -173,12 +173,12 @@ class CancelToken(TokenCore):
     @property
     def stopping(self) -> bool:
         """Whether any stop was accepted, a soft one included: what a loop asks between two steps."""
-        return bool(self._log) and read(self._log)[0] is not None
+        return is_stopped(self._log)
 
     @property
     def retired(self) -> bool:
         """Whether the token has been retired; it then refuses every stop."""
-        return bool(self._log) and read(self._log)[3] is not None
+        return is_ended(self._log)
 
     @property
     def outcome(self) -> Outcome | None:

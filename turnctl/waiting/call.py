@@ -106,8 +106,7 @@ class RacedCall(Worker):
     """The thread of one call, and the steps that end it."""
 
     injection: Injection | None = None
-    #: how many calls on this thread are being ended now
-    ending_inside = 0
+    ending_inside = 0  # how many calls on this thread are being ended now
     _abort = NO_ABORT
     _asked = False
     _was_stopped = False
@@ -179,7 +178,8 @@ class RacedCall(Worker):
         """The same on the calling thread, while another one sees to the stop between ``enter`` and ``leave``."""
         self.activity = self._of.activities.admit(self.kind, self.name, self)
         enter(self)
-        self.run_here()
+        self.thread = threading.current_thread()
+        self._come_through()  # from here: an error that is kept holds each frame between, and whatever those hold
         leave(self)
         points.reach("call.looking")
         if not must_raise(self.token):

@@ -221,7 +221,8 @@ class Driver:
 
     def _enter(self, call: RacedCall) -> None:
         self._call = call
-        release_all(self._watchers)
+        if self._watchers:
+            release_all(self._watchers)
 
     def _leave(self, call: RacedCall) -> None:
         if eras.era is not self._era:
@@ -231,7 +232,8 @@ class Driver:
         if call.fate[0] != "back" or self.is_left:
             raise Left  # V1
         self._call = None
-        release_all(self._watchers)
+        if self._watchers:
+            release_all(self._watchers)
 
 
 class Left(BaseException):
