@@ -244,3 +244,66 @@ def test_wait_that_begins_meanwhile_sees_the_mark() -> None:
 
     assert thread.has_ended
     assert () == turn.report.alive
+
+
+def test_one_in_foreign_code_takes_no_time_from_the_others() -> None:
+    """Those at a checkpoint have ended with the turn, however long one is waited for that is at none."""
+    go = threading.Event()
+    with turnctl.turn(grace=GRACE) as turn:
+        turn.thread(go.wait, BOUND)
+        waiting = [turn.thread(turn.sleep, 60) for _ in range(3)]
+        turn.executor(1).submit(turn.sleep, 60)
+    alive, ended = turn.report.alive, [one.has_ended for one in waiting]
+    go.set()
+
+    assert (1, [True] * 3) == (len(alive), ended)
+    assert until(lambda: {} == leaving._sent)
+
+
+def test_child_token_closed_under_a_thread_does_not_hold_it() -> None:
+    """A wait there that begins after the end raises, and does not look again and again."""
+    go, blocked = threading.Event(), threading.Event()
+    with turnctl.turn(inherit=False) as other:
+        helper = other.thread(blocked.wait, BOUND)
+        with turnctl.turn(grace=0, inherit=False) as turn, turn.child():
+            thread = turn.thread(lambda: (go.wait(BOUND), helper.wait(BOUND)))
+        go.set()
+        ended = thread.wait(1)
+        blocked.set()
+
+    assert ended
+    with pytest.raises(CancelledError, match="has ended"):
+        thread.result()
+
+
+def test_job_that_ends_its_turn_goes_on_beside_another() -> None:
+    """A thread that ends its own turn is not sent off, whatever else the executor has left."""
+    go, begun = threading.Event(), threading.Event()
+
+    def last() -> str:
+        turn.end()
+        turn.check()
+        return "went on"
+
+    with turnctl.turn(grace=0) as turn:
+        pool = turn.executor(2)
+        pool.submit(lambda: (begun.set(), go.wait(BOUND)))
+        begun.wait(BOUND)
+        job = pool.submit(last)
+        until(job.done)
+        go.set()
+
+    assert "went on" == job.result()
+
+
+def test_thread_held_by_the_pause_of_an_outer_turn_leaves() -> None:
+    """A pause holds nobody who has to leave."""
+    with turnctl.turn() as outer:
+        with turnctl.turn(grace=0) as turn:
+            thread = turn.thread(never, turn)
+            outer.pause()
+        ended = thread.has_ended
+        outer.resume()
+
+    assert ended
+    assert () == turn.report.alive

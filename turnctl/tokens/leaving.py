@@ -7,8 +7,12 @@ is no thread of the turn, and is not reached.
 
 Invariants
   V1  ``_due`` is raised in the tree below, *then* the mark is stored, *then* who waits is woken to look again. A wait
-      is on its list, *then* looks for the mark (``tokens.event``, E1); whoever finds it finds ``_due`` up.
+      is on its list, *then* looks for the mark (``tokens.event``, E1); whoever finds it finds ``_due`` up, or puts it
+      up: a child token that was closed under its thread is no more in the tree, and would never hear of it.
   V2  A mark is of one piece of work, and goes with it (``settle``): a thread that somebody else lends is free again.
+      Work that ends has ended, *then* takes its mark away; who marks stores the mark, *then* looks what has ended.
+  V3  When the grace is over all that are still there are marked at once, so that one which is blocked in foreign code
+      takes no time from the others.
 
 May block: nothing. Not promised: that a function which swallows what is raised comes back.
 """
@@ -17,9 +21,10 @@ from __future__ import annotations
 
 import os
 from threading import Thread, get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 from turnctl import points
+from turnctl.clock import monotonic
 from turnctl.errors import CancelledError
 from turnctl.tokens.tree import all_below, is_under
 
@@ -27,26 +32,50 @@ if TYPE_CHECKING:
     from turnctl.tokens.token import CancelToken
     from turnctl.tokens.turn import TurnCore
 
-__all__ = ["COMES_UP_S", "has_to_leave", "leave_if_sent_off", "send_off", "settle"]
+__all__ = ["has_to_leave", "leave_if_sent_off", "send_off", "settle"]
 
-#: how long the end of a turn waits beyond the grace for those that it has sent off, all together
-COMES_UP_S = 0.25
-
-_sent: dict[object, tuple[Thread, CancelToken]] = {}
+#: how long the end of a turn waits for those that it has sent off, all together
+_COMES_UP_S = 0.25
 
 
-def send_off(turn: TurnCore, work: object, thread: Thread | None) -> bool:
-    """Have ``turn``'s checkpoints raise on ``thread`` until ``settle(work)``; False if it runs or was stopped."""
+class HasThreads(Protocol):
+    """What is at work on threads of the turn."""
+
+    def threads_at_work(self) -> list[tuple[object, Thread]]:
+        """Each piece of work that has not come back, and its thread; not the thread that asks."""
+
+
+#: by piece of work: its thread, the token of its turn, and when it was marked, in monotonic seconds
+_sent: dict[object, tuple[Thread, CancelToken, float]] = {}
+
+
+def send_off(turn: TurnCore, leaving: HasThreads) -> float | None:
+    """Have ``turn``'s checkpoints raise on the threads of ``leaving`` until ``settle``, once the grace is over on those
+    of all that it still owns.
+
+    Monotonic seconds until which it may be waited for; None if the turn runs or was stopped, or nothing is at work.
+    """
     token = turn.token
-    if thread is None or token.cancelled or not token.retired:
-        return False
-    if work not in _sent:
-        for one in all_below(token):
-            one._due = True
-        _sent[work] = (thread, token)
+    if token.cancelled or not token.retired:
+        return None
+    at, now = turn.kill_at(), monotonic()
+    leavers = [leaving]
+    if at is None or at <= now:  # V3
+        owned = [one.owned for one in turn.activities.all() if one.is_open]
+        leavers.extend(cast("HasThreads", one) for one in owned if hasattr(one, "threads_at_work"))
+    at_work = [found for one in leavers for found in one.threads_at_work()]
+    marked = {work: thread for work, thread in at_work if work not in _sent}
+    if marked:
+        for below in all_below(token):
+            below._due = True
+        _sent.update({work: (thread, token, now) for work, thread in marked.items()})
         points.reach("leaving.marked")
         token._nudge()
-    return True
+        still = {work for one in leavers for work, _ in one.threads_at_work()}  # V2
+        for work in marked.keys() - still:
+            settle(work)
+    until = [_sent[work][2] + _COMES_UP_S for work, _ in leaving.threads_at_work() if work in _sent]
+    return max(until, default=None)
 
 
 def settle(work: object) -> None:
@@ -56,8 +85,11 @@ def settle(work: object) -> None:
 
 
 def has_to_leave(token: CancelToken) -> bool:
-    """Whether this thread was sent off by the turn that ``token`` belongs to."""
-    return bool(_sent) and _turn_left(token) is not None
+    """Whether this thread was sent off by the turn that ``token`` belongs to; its next checkpoint then raises."""
+    if not _sent or _turn_left(token) is None:
+        return False
+    token._due = True  # V1
+    return True
 
 
 def leave_if_sent_off(token: CancelToken) -> None:
@@ -70,7 +102,7 @@ def leave_if_sent_off(token: CancelToken) -> None:
 
 def _turn_left(token: CancelToken) -> CancelToken | None:
     me = get_ident()
-    for thread, of in list(_sent.values()):
+    for thread, of, _ in list(_sent.values()):
         if thread.ident == me and is_under(token, of):
             return of
     return None

@@ -21,6 +21,7 @@ from turnctl.errors import TurnOver
 from turnctl.tokens import registry
 from turnctl.tokens.entries import read
 from turnctl.tokens.event import park, release_all
+from turnctl.tokens.leaving import has_to_leave
 from turnctl.tokens.shielding import is_shielded
 from turnctl.tokens.tree import all_above, all_below
 
@@ -137,7 +138,7 @@ def resume_all() -> list[str]:
 
 
 def wait_while_paused(token: CancelToken) -> None:
-    """Block while ``token`` is paused; comes back at once when it is stopped. Raises nothing."""
-    while is_paused(token) and not is_shielded(token):
+    """Block while ``token`` is paused; comes back at once when it is stopped, or has to leave. Raises nothing."""
+    while is_paused(token) and not is_shielded(token) and not has_to_leave(token):
         lists = [one._grow().waiters for one in all_above(token)]
-        park(lambda: not is_paused(token), None, *lists)
+        park(lambda: not is_paused(token) or has_to_leave(token), None, *lists)

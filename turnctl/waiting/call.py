@@ -261,7 +261,7 @@ class RacedCall(Worker):
                     self._abort.leave(aborter)
             self._wait_for_inner()
             self._interrupt()
-            self._comes_up(clock.monotonic() - kill_at())
+            self._comes_up()
             self._leave_behind()
         finally:
             if outer is not None:

@@ -35,7 +35,7 @@ from turnctl.errors import BadArgument, ExecutorClosed, TurnOver
 from turnctl.tokens import eras
 from turnctl.tokens.callables import check_plain
 from turnctl.tokens.event import park, release_all
-from turnctl.tokens.leaving import COMES_UP_S, send_off, settle
+from turnctl.tokens.leaving import send_off, settle
 from turnctl.tokens.threads import needing_threads
 from turnctl.waiting.jobs import Job, TurnFuture, guarded
 from turnctl.waiting.parking import token_in
@@ -266,20 +266,19 @@ class TurnExecutor(Executor):
         else:
             self._drop_all()
         self._wait_left(kill_at)
-        if not self._has_left() and self._send_off():
-            self._wait_left(lambda: kill_at() + COMES_UP_S)
+        until = None if self._has_left() else send_off(self.turn, self)
+        if until is not None:
+            self._wait_left(lambda: until)
         self._drop_all()  # X6
         if self._has_left():
             self._activity.close("completed")
         else:
             self._activity.close("abandoned", "a job of it had not come back")
 
-    def _send_off(self) -> bool:
-        """Have its threads leave where the turn was not stopped."""
-        sent = [send_off(self.turn, thread, thread) for thread in list(self._threads)]
-        for thread in list(self._left):
-            settle(thread)  # then read who has left: it may not have seen the mark
-        return any(sent)
+    def threads_at_work(self) -> list[tuple[object, threading.Thread]]:
+        """Those that have not left (``tokens.leaving``)."""
+        gone = [*self._left, threading.current_thread()]
+        return [(thread, thread) for thread in list(self._threads) if thread not in gone]
 
     def alive(self) -> tuple[str, ...]:
         """Nothing of its own: its jobs are named each."""

@@ -27,7 +27,7 @@ from turnctl.tokens import registry
 from turnctl.tokens.current import current_token
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.frames import calls_the_body
-from turnctl.tokens.leaving import COMES_UP_S, send_off, settle
+from turnctl.tokens.leaving import send_off, settle
 from turnctl.tokens.sites import frame_of
 from turnctl.tokens.threads import needing_threads
 from turnctl.waiting import abandoned
@@ -183,7 +183,7 @@ class Worker:
         while not self._ended:
             at = kill_at()
             left = at - clock.monotonic()
-            if left <= 0 and self._comes_up(-left):
+            if left <= 0 and self._comes_up():
                 continue
             if left <= 0:
                 if self._is_ours:
@@ -191,15 +191,17 @@ class Worker:
                 return
             park(lambda: self._ended or kill_at() < at, left, self.waiters, *hurry)  # noqa: B023
 
-    def _comes_up(self, late: float) -> bool:
-        """Have it leave where the turn was not stopped, ``late`` seconds after the grace; whether it has come back."""
-        turn = self.turn
-        if turn is None or not send_off(turn, self, self.thread):
-            return False
-        if self._ended:
-            settle(self)  # then read the end: it may not have seen the mark
-        park(lambda: self._ended, max(COMES_UP_S - late, 0.0), self.waiters)
+    def _comes_up(self) -> bool:
+        """Have it leave where the turn was not stopped; whether it has come back."""
+        until = None if self._ended or self.turn is None else send_off(self.turn, self)
+        if until is not None:
+            park(lambda: self._ended, max(until - clock.monotonic(), 0.0), self.waiters)
         return self._ended
+
+    def threads_at_work(self) -> list[tuple[object, threading.Thread]]:
+        """Its own, while the function has not come back (``tokens.leaving``)."""
+        thread = self.thread
+        return [] if self._ended or thread in (None, threading.current_thread()) else [(self, thread)]
 
     def alive(self) -> tuple[str, ...]:
         """Its name and the line it stands at, while it has not come back."""
