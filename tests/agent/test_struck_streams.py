@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from interrupts import every_place
 from loops import Gate, Played, Writing, is_strict
 from standins import ctrl_c_once
 
@@ -139,3 +140,26 @@ def test_ctrl_c_in_the_first_lines_leaves_no_run(monkeypatch: pytest.MonkeyPatch
     assert over.wait(10)
 
     assert ("signal", []) == (loop.runs[0].cause, model.requests)
+
+
+def test_ctrl_c_anywhere_in_closing_leaves_no_run() -> None:
+    """Whichever instruction it strikes, the run is over when the stream has been closed once more at the latest."""
+
+    def strike() -> None:
+        raise KeyboardInterrupt
+
+    going_on = []
+    for interruption in every_place(strike, within=(RunStream._close.__code__,)):
+        loop = AgentLoop(Writing(["a", "b"]))
+        events = loop.stream("please")
+        next(events)
+        try:
+            interruption.run(events.close)
+        except KeyboardInterrupt:
+            events.close()
+        if events.result is None:
+            going_on.append(interruption.struck_in)
+            events._feed.leave()
+            events._join()
+
+    assert [] == going_on

@@ -186,15 +186,12 @@ class RunStream:
         """End the run and see it through, also where a Ctrl-C strikes meanwhile (M2)."""
         if self._is_closed:
             return
-        self._is_closed = True
-        if self._thread is None:  # it never began, or was struck while it did: then its first event ends it
-            self._feed.leave(struck)
-            return
         strikes: list[KeyboardInterrupt] = []
         while True:
             try:
+                self._is_closed = True  # where a strike goes on with the rest
                 self._feed.leave(strikes[-1] if strikes else struck)
-                self._join()
+                self._join()  # no thread: it never began, or was struck while it did; then its first event ends it
                 break
             except KeyboardInterrupt as again:
                 strikes.append(again)
