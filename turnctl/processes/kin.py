@@ -38,7 +38,8 @@ __all__ = [
 
 #: stands, described, for whoever keeps the kernel from saying that nobody is left and is found by no walk
 UNSEEN = (0, 0, -1, "?", b"process", "no look has found it, but that nobody is left could not be proved in time")
-#: numbers that are asked about, where nothing else tells who our children are
+#: numbers that are asked about, where nothing else tells who our children are. So many take 10 s, each time: that is so
+#: where there is no /proc and the numbers have gone round since this process began
 MOST_PROBED = 4 * 1024 * 1024
 
 
