@@ -152,3 +152,21 @@ def test_what_is_another_users_is_left(tmp_path: Path) -> None:
     put_whole(str(tmp_path / "f"), b"new")
 
     assert {"f": b"new", LEFT: b"half of it"} == around(tmp_path / "f")
+
+
+def test_one_that_cannot_be_begun_leaves_nothing(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the permissions cannot be set neither a file nor a descriptor, with its lock, stays behind."""
+    place = tmp_path / "f"
+    place.write_bytes(b"old")
+    before = os.listdir("/proc/self/fd")
+    with monkeypatch.context() as patch:
+
+        def refused(fd: int, mode: int) -> None:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+        patch.setattr(os, "fchmod", refused)
+        with pytest.raises(PermissionError):
+            put_whole(str(place), b"new")
+
+    assert {"f": b"old"} == around(place)
+    assert len(before) == len(os.listdir("/proc/self/fd"))

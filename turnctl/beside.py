@@ -81,24 +81,26 @@ class Beside:
     def opened(self, *, named: bool = False) -> Iterator[io.BufferedWriter]:
         """A file to write to, gone again at the end unless ``land`` has moved it. Raises ``OSError``."""
         _clear(self.folder, self.base)
-        self._fd = self._open(named)
         try:
+            self._open(named)
             # by its name, where it has one: ``file.name`` is then good for a program that is to write it. A descriptor
             # of its own, so that the body may close it
             with open(self._name or "", "wb", opener=lambda *_: os.dup(self._fd)) as file:
                 yield file
         finally:
-            os.close(self._fd)
-            if self._name is not None:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(self._name)
+            if self._fd >= 0:
+                os.close(self._fd)
+                if self._name is not None:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(self._name)
 
-    def _open(self, named: bool) -> int:
+    def _open(self, named: bool) -> None:
         fd = None if named else _nameless(self.folder)
         if fd is None:
             self._name = self._beside()
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
             fd = os.open(self._name, flags, 0o666 if self._mode is None else self._mode)
+        self._fd = fd
         if fcntl is not None:
             with contextlib.suppress(OSError):  # a file system without locks: then nobody clears up (B3)
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -107,7 +109,6 @@ class Beside:
                 os.fchmod(fd, self._mode)
             elif self._before is not None:
                 _take_after(fd, self._before)
-        return fd
 
     def _beside(self) -> str:
         return os.path.join(self.folder, f"{_begin(self.base)}{os.urandom(_RANDOM).hex()}")
