@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,13 @@ def test_file_system_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert {"f": b"new"} == around(path)
 
 
+def failing(code: int) -> Callable[..., None]:
+    def refuses(*_: Any, **__: Any) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return refuses
+
+
 def stage(path: str) -> None:
     with turnctl.turn() as turn, turn.staged(path) as file:
         file.write("new")
@@ -154,19 +162,60 @@ def test_what_is_another_users_is_left(tmp_path: Path) -> None:
     assert {"f": b"new", LEFT: b"half of it"} == around(tmp_path / "f")
 
 
-def test_one_that_cannot_be_begun_leaves_nothing(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the permissions cannot be set neither a file nor a descriptor, with its lock, stays behind."""
-    place = tmp_path / "f"
-    place.write_bytes(b"old")
-    before = os.listdir("/proc/self/fd")
-    with monkeypatch.context() as patch:
+@pytest.mark.usefixtures("way")
+def test_file_system_that_keeps_no_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There the file is put all the same."""
+    monkeypatch.setattr(os, "fchmod", failing(errno.EPERM))
+    put_whole(str(tmp_path / "f"), b"new", mode=0o600)
 
-        def refused(fd: int, mode: int) -> None:
-            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+    assert {"f": b"new"} == around(tmp_path / "f")
 
-        patch.setattr(os, "fchmod", refused)
-        with pytest.raises(PermissionError):
-            put_whole(str(place), b"new")
 
-    assert {"f": b"old"} == around(place)
-    assert len(before) == len(os.listdir("/proc/self/fd"))
+@pytest.mark.usefixtures("way")
+def test_failure_before_the_first_byte_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file, and no descriptor."""
+    monkeypatch.setattr(os, "fchmod", failing(errno.EIO))
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(OSError, match="Input/output error"):
+        put_whole(str(tmp_path / "f"), b"new", mode=0o600)
+
+    assert ({}, before) == (around(tmp_path / "f"), len(os.listdir("/proc/self/fd")))
+
+
+def test_file_is_never_open_to_more_than_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also before it has the permissions of that: who opens it then could read what is written later."""
+    shown = []
+    give = os.fchmod
+
+    def spy(fd: int, mode: int) -> None:
+        shown.append(stat.S_IMODE(os.fstat(fd).st_mode) & 0o077)
+        give(fd, mode)
+
+    monkeypatch.setattr(beside, "_nameless", lambda _: None)
+    monkeypatch.setattr(os, "fchmod", spy)
+    path = tmp_path / "f"
+    path.touch(mode=0o600)
+    put_whole(str(path), b"new")
+
+    assert [0] == shown
+
+
+def test_one_that_is_not_locked_yet_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another writer who clears up takes away a file that is made and not locked yet: then there is another one."""
+    monkeypatch.setattr(beside, "_nameless", lambda _: None)
+    path = tmp_path / "f"
+    lock = beside._lock
+    theirs: list[str] = []
+
+    def late(fd: int) -> bool:
+        if not theirs:
+            theirs.append("written")
+            other = threading.Thread(target=put_whole, args=(str(path), b"theirs"))
+            other.start()
+            other.join(5)
+        return lock(fd)
+
+    monkeypatch.setattr(beside, "_lock", late)
+    put_whole(str(path), b"ours")
+
+    assert {"f": b"ours"} == around(path)

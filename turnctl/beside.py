@@ -11,8 +11,9 @@ Invariants
       this user's. So a writer that was killed leaves one file at most, and that until then.
 
 Blocks for the disk. Not promised: that what a writer on a file system without locks left is ever taken away; that hard
-links, access lists and extended attributes of the old file are those of the new one; on a file system without links,
-that a file that somebody else makes at the very moment is not replaced.
+links, access lists and extended attributes of the old file are those of the new one, or its permissions on a file
+system that keeps none; on a file system without links, that a file that somebody else makes at the very moment is not
+replaced.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ _MARK = ".staged-"
 _RANDOM = 6  # bytes in a name
 #: what a system or a file system says that has no files without a name
 _NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
+#: what is said where an owner or permissions cannot be given: not by this user, not to that one, not there
+_NOT_GIVEN = (errno.EPERM, errno.EACCES, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 def put_whole(path: str, data: bytes, *, is_new: bool = False, mode: int | None = None) -> None:
@@ -88,27 +91,41 @@ class Beside:
             with open(self._name or "", "wb", opener=lambda *_: os.dup(self._fd)) as file:
                 yield file
         finally:
-            if self._fd >= 0:
-                os.close(self._fd)
-                if self._name is not None:
-                    with contextlib.suppress(FileNotFoundError):
-                        os.unlink(self._name)
+            self._let_go()
+
+    def _let_go(self) -> None:
+        fd, self._fd = self._fd, -1
+        try:
+            if fd >= 0:
+                os.close(fd)
+        finally:
+            if self._name is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self._name)
+                self._name = None
 
     def _open(self, named: bool) -> None:
         fd = None if named else _nameless(self.folder)
-        if fd is None:
-            self._name = self._beside()
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-            fd = os.open(self._name, flags, 0o666 if self._mode is None else self._mode)
-        self._fd = fd
-        if fcntl is not None:
-            with contextlib.suppress(OSError):  # a file system without locks: then nobody clears up (B3)
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if fd is not None:
+            self._fd = fd
+            _lock(fd)
+        else:
+            while not self._open_named():
+                self._let_go()
         if hasattr(os, "fchown"):  # not on Windows
             if self._mode is not None:
-                os.fchmod(fd, self._mode)
+                _permit(self._fd, self._mode)
             elif self._before is not None:
-                _take_after(fd, self._before)
+                _take_after(self._fd, self._before)
+
+    def _open_named(self) -> bool:
+        """Whether it is ours: who clears up (B3) takes one away that is made and not locked yet."""
+        # what replaces a file is shown to nobody before it has the permissions of that
+        mode = self._mode if self._mode is not None else 0o666 if self._before is None else 0o600
+        name = self._beside()
+        self._fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), mode)
+        self._name = name
+        return _lock(self._fd) and os.path.lexists(name)
 
     def _beside(self) -> str:
         return os.path.join(self.folder, f"{_begin(self.base)}{os.urandom(_RANDOM).hex()}")
@@ -166,10 +183,34 @@ def _take_after(fd: int, before: os.stat_result) -> None:
     mine = os.fstat(fd)
     if (mine.st_uid, mine.st_gid) != (before.st_uid, before.st_gid):
         for owner in ((before.st_uid, before.st_gid), (-1, before.st_gid)):
-            with contextlib.suppress(PermissionError):
+            try:
                 os.fchown(fd, *owner)
                 break
-    os.fchmod(fd, stat.S_IMODE(before.st_mode))
+            except OSError as error:
+                if error.errno not in _NOT_GIVEN:
+                    raise
+    _permit(fd, stat.S_IMODE(before.st_mode))
+
+
+def _permit(fd: int, mode: int) -> None:
+    """Give it those permissions, where its file system keeps any."""
+    try:
+        os.fchmod(fd, mode)
+    except OSError as error:
+        if error.errno not in _NOT_GIVEN:
+            raise
+
+
+def _lock(fd: int) -> bool:
+    """Lock it for its writer; False where somebody who clears up has locked it."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system without locks: then nobody clears up
+            pass
+    return True
 
 
 def _begin(base: str) -> str:

@@ -269,3 +269,22 @@ def test_ledger_that_is_locked_whole_is_told(shelf: Path, capfd: Capture, monkey
     message = f"reading {path} was not possible in time: another program holds it (SQLITE_BUSY)"
 
     assert Ended(5, "", said(message, "try again, or end that one")) == found
+
+
+@pytest.mark.parametrize("most", [5, 6, 7])
+def test_too_few_descriptors_are_told_of(shelf: Path, most: int) -> None:
+    """Also where none is left to load with what tells of it."""
+    code = f"import resource, runpy; resource.setrlimit(resource.RLIMIT_NOFILE, ({most}, {most})); "
+    code += "runpy.run_module('turnctl.cli.main', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "ps"],
+        env={**clean_environment(), "PYTHONPATH": ROOT, "TURNCTL_STATE_DIR": str(shelf)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert done.returncode in (0, 5)
+    assert "" == done.stderr or done.stderr.startswith("turnctl: ")
+    assert "Traceback" not in done.stderr

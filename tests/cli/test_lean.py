@@ -112,6 +112,34 @@ def test_dates_are_as_ever() -> None:
     assert dt.datetime_CAPI is vars(later)["datetime_CAPI"]
 
 
+def test_texts_are_theirs_where_none_can_be_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of translations that this user may not read is as good as none."""
+
+    def refuses(path: str) -> list[str]:
+        raise PermissionError(13, "Permission denied", path)
+
+    later = _gettext()
+    monkeypatch.setitem(sys.modules, "gettext", later)
+    monkeypatch.setattr("os.listdir", refuses)
+
+    assert "no such thing" == later.gettext("no such thing")
+
+
+def test_modules_that_are_put_off_can_be_found() -> None:
+    """Who asks whether there is such a module before importing it is told that there is."""
+    code = f"""
+import sys, importlib.util
+sys.path.insert(0, {ROOT!r})
+from turnctl.cli.lean import _Later, load_click
+load_click()
+later = [name for name, module in sys.modules.items() if isinstance(module, _Later)]
+print(len(later) > 2, all(importlib.util.find_spec(name) for name in later))
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=30, check=False)
+
+    assert ("True True\n", "") == (done.stdout, done.stderr)
+
+
 def test_real_ones_are_there_when_wanted() -> None:
     """Who asks a module that was put off for anything gets it, from any thread; later imports get the real one."""
     code = f"""

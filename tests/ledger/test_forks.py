@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from desk import Desk
 from stores import admit, finish, line, program
 
+from turnctl.ledger import memory
 from turnctl.ledger.opening import open_sqlite
 from turnctl.ledger.verify import verify
 from turnctl.testing import pause_at
@@ -180,3 +182,25 @@ def test_watcher_of_the_parent_is_not_the_childs(place: Path) -> None:
     """
 
     assert "0" == finish(program(code, place)).strip()
+
+
+def _elsewhere(step: Callable[[], object]) -> None:
+    thread = threading.Thread(target=step)
+    thread.start()
+    thread.join(5)
+
+
+def test_two_forks_at_once_hold_no_memory_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that cannot wait any longer for the fork of another one does not keep that from giving it back."""
+    monkeypatch.setattr(memory, "FORK_S", 0.01)
+    store = memory.MemoryStore("here")
+    store.before_fork()
+    _elsewhere(store.before_fork)
+    store.after_fork()
+    _elsewhere(store.after_fork)
+    found: list[int] = []
+    reader = threading.Thread(target=lambda: found.append(store.read(lambda _: 7)), daemon=True)
+    reader.start()
+    reader.join(5)
+
+    assert [7] == found

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from turnctl.ledger.glance import Glances
 from turnctl.ledger.opening import init, open_sqlite
 from turnctl.ledger.reading import connect_to_read
 from turnctl.ledger.stillstore import open_still
+from turnctl.ledger.stirring import Stirring
 from turnctl.ledger.users import Users
 from turnctl.ledger.verify import verify
 
@@ -179,6 +182,34 @@ def test_log_of_a_program_that_died_is_not_left_out(written: Path, read: Path, *
         verify(read)
 
 
+def test_change_that_was_not_finished_is_not_read(written: Path, read: Path) -> None:
+    """The journal of another mode than ours says what has to be taken back first."""
+    journal = written.with_name(f"{written.name}-journal")
+    journal.write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(504))
+    with pytest.raises(StoreUnsafe, match="-journal says that a change of it was not finished"):
+        verify(read)
+    with pytest.raises(StoreUnsafe, match="-journal says that a change of it was not finished"), Glances(read):
+        pass
+
+
+def test_journal_that_somebody_changed_is_told_of(written: Path) -> None:
+    """Who only reads is told as well as who opens it."""
+    with closing(sqlite3.connect(written)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+    with pytest.raises(StoreUnsafe, match="somebody changed the journal"):
+        verify(written)
+
+
+def test_refused_watching_leaves_nothing(written: Path, read: Path) -> None:
+    """No descriptor stays where a ledger cannot be watched."""
+    written.with_name(f"{written.name}-wal").write_bytes(bytes(64))
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(StoreUnsafe):
+        Stirring(str(read))
+
+    assert before == len(os.listdir("/proc/self/fd"))
+
+
 def test_writer_who_comes_later_is_told_of(written: Path, read: Path) -> None:
     """What was read is not taken for certain once somebody has written, whether he is still there or gone."""
     with pytest.raises(StoreBusy, match="was changed while it was read as an unchanging copy"), Glances(read) as there:
@@ -210,16 +241,17 @@ def test_file_system_of_others_is_not_unchanging(read: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize(
     ("path", "expected"),
-    [("/a/x", True), ("/a/b/x", False), ("/a/b/c", True), ("/d/x", False), ("/x", False)],
+    [("/a/x", True), ("/a/b/x", False), ("/a/b/c", True), ("/d/x", False), ("/x", False), ("/o/x", False)],
 )
 def test_options_of_the_file_system_decide(path: str, *, expected: bool) -> None:
-    """A mount that is read-only of a file system that is not is no proof; the nearest mount counts."""
+    """A mount that is read-only of a file system that is not is no proof; nor is one on top of others."""
     mounts = (
         "1 0 8:1 / / rw - ext4 /dev/sda rw\n"
         "2 1 8:2 / /a ro,nosuid - iso9660 /dev/sr0 ro,relatime\n"
         "3 2 8:3 / /a/b rw - ext4 /dev/sdb rw\n"
         "4 3 8:4 / /a/b/c rw - squashfs /dev/loop0 ro,errors=continue\n"
         "5 1 8:1 /d /d ro - ext4 /dev/sda rw,errors=remount-ro\n"
+        "6 1 0:9 / /o rw - overlay overlay ro,lowerdir=/d:/e\n"
     )
 
     assert expected == places.is_unwritable(path, mounts)

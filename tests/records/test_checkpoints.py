@@ -121,6 +121,7 @@ def test_what_is_unknown_is_kept() -> None:
         ({"start": 999}, "checkpoint.start is 999, and it has"),
         ({"transcript": {}}, "checkpoint.transcript is a list, not {}"),
         ({"transcript": ["hello"]}, r"checkpoint.transcript\[0\] is a message as as_dict makes it"),
+        ({"usage": {"input_tokens": -(10**400)}}, "checkpoint.usage.input_tokens is 0 or more, not -1000"),
         ({"usage": {"input_tokens": "many"}}, "checkpoint.usage.input_tokens is a whole number, not 'many'"),
         ({"steps": [{"number": 1}]}, r"checkpoint.steps\[0\] has no 'started_at'; is it whole"),
         ({"tools": [None]}, r"checkpoint.tools\[0\] is text, not None"),

@@ -20,7 +20,8 @@ def loaded_by(tmp_path: Path, *args: str, env: dict[str, str] | None = None) -> 
     listing = tmp_path / "modules"
     before = (
         "import atexit, sys; bare = set(sys.modules)\n"
-        "found = lambda: sorted(n for n, m in sys.modules.items() if n not in bare and getattr(m, '__spec__', None))\n"
+        "real = lambda m: getattr(getattr(m, '__spec__', None), 'loader', None)\n"
+        "found = lambda: sorted(n for n, m in sys.modules.items() if n not in bare and real(m))\n"
         f"atexit.register(lambda: open({str(listing)!r}, 'w').write(repr(found())))"
     )
     ended = call(*args, before=before, env=env)

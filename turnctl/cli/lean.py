@@ -26,6 +26,7 @@ from _thread import allocate_lock
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -42,6 +43,7 @@ class _Later(ModuleType):
     def __init__(self, name: str, **answers: Any) -> None:
         super().__init__(name)
         self.__dict__.update(answers)
+        self.__spec__ = ModuleSpec(name, None)  # who asks whether there is such a module is told so
         self._lock = allocate_lock()
 
     def __getattr__(self, name: str) -> Any:
@@ -81,7 +83,7 @@ def _gettext() -> _Later:
         folder = os.path.join(sys.base_prefix, "share", "locale")
         try:
             names = os.listdir(folder)
-        except FileNotFoundError:
+        except OSError:  # it is not there, or not for this user
             return True
         return not any(os.path.exists(f"{folder}/{name}/LC_MESSAGES/messages.mo") for name in names)
 

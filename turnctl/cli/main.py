@@ -42,7 +42,7 @@ def _ending_of(args: list[str]) -> Ending:
     load_click()
     import click
 
-    from turnctl.cli.ending import Ending
+    from turnctl.cli.ending import Ending, ExitStatus
     from turnctl.cli.group import cli
 
     said = StringIO()  # what we say on stdout, help and version, and not what a command writes there
@@ -51,7 +51,6 @@ def _ending_of(args: list[str]) -> Ending:
             result: Any = cli.main(args, prog_name="turnctl", standalone_mode=False)
     except click.UsageError as error:
         from turnctl.cli.misuse import tell_of_misuse
-        from turnctl.cli.status import ExitStatus
 
         tell_of_misuse(error, args)
         return Ending(ExitStatus.USAGE)
@@ -62,7 +61,6 @@ def _ending_of(args: list[str]) -> Ending:
         return Ending(error.exit_code)
     except OSError as error:
         # what the machine refuses (no descriptor, no space, a folder that is gone) is no fault of ours
-        from turnctl.cli.status import ExitStatus
         from turnctl.cli.talk import complain
         from turnctl.spelling import in_words
 
@@ -70,7 +68,6 @@ def _ending_of(args: list[str]) -> Ending:
         return Ending(ExitStatus.FAILED)
     except Exception as error:  # noqa: BLE001 - whatever it is, a person gets a line they can pass on
         from turnctl.cli.faults import tell_of_fault
-        from turnctl.cli.status import ExitStatus
 
         tell_of_fault(error)
         return Ending(ExitStatus.BUG)
@@ -96,8 +93,7 @@ def _print(text: str) -> Ending | None:
 
 
 def _lost(why: str | None) -> Ending:
-    from turnctl.cli.ending import Ending
-    from turnctl.cli.status import ExitStatus
+    from turnctl.cli.ending import Ending, ExitStatus
     from turnctl.cli.talk import complain
 
     complain(f"could not write to stdout: {why}", "this text goes there; give it a place, such as a pager")

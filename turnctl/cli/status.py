@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Collection
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from turnctl.cli.ending import Ending
+from turnctl.cli.ending import Ending, ExitStatus
 from turnctl.processes.signames import number_of
 
 if TYPE_CHECKING:
@@ -15,20 +14,6 @@ if TYPE_CHECKING:
     from turnctl.records.stops import StopRecord
 
 __all__ = ["ExitStatus", "decide"]
-
-
-class ExitStatus(IntEnum):
-    """What the statuses of the command line mean, besides those that a command gives by itself."""
-
-    OK = 0
-    USAGE = 2
-    BUG = 70
-    STOPPED = 122
-    UNRESOLVED = 123
-    DEADLINE = 124
-    FAILED = 125
-    NOT_EXECUTABLE = 126
-    NOT_FOUND = 127
 
 
 def decide(report: TurnReport, *, keys: Collection[int] = ()) -> Ending:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # ``signal`` makes enumerations; what only looks uses none
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -13,6 +14,8 @@ __all__ = ["complain", "explain", "names", "note", "say", "warn"]
 _STDERR = 2
 _MOST_NAMES = 8
 _PATIENCE_MS = 200
+#: what a pipe takes in one piece, so that the lines of two programs do not mix
+_PIPE_BUF = 4096 if sys.platform == "linux" else 512
 #: what ends a line: another one while our terminal is raw
 line_end = "\n"
 #: what takes away a line that is drawn anew again and again (``cli.progress``), so that ours stands in its place
@@ -32,21 +35,31 @@ def say(*lines: str) -> None:
     """
     if sys.stderr is None:
         return  # closed before we began: the number may by now be another file's
-    import select
-    import signal
-
     text = "".join(f"turnctl: {visible(line)}{line_end}" for line in lines)
-    data = f"{clearing}{text}".encode("utf-8", "backslashreplace")[: select.PIPE_BUF]
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+    data = f"{clearing}{text}".encode("utf-8", "backslashreplace")[:_PIPE_BUF]
+    before = _signal.pthread_sigmask(_signal.SIG_BLOCK, {_signal.SIGTTOU})
     try:
-        poll = select.poll()
-        poll.register(_STDERR, select.POLLOUT)
-        if poll.poll(_PATIENCE_MS):
-            os.write(_STDERR, data)
+        _put(data)
     except OSError:
         pass  # the reader has gone; there is nobody to tell
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
+
+
+def _put(data: bytes) -> None:
+    try:
+        import select
+    except (ImportError, OSError):  # no descriptor is left to load it with, which is what there is to say
+        os.set_blocking(_STDERR, False)
+        try:
+            os.write(_STDERR, data)
+        finally:
+            os.set_blocking(_STDERR, True)
+        return
+    poll = select.poll()
+    poll.register(_STDERR, select.POLLOUT)
+    if poll.poll(_PATIENCE_MS):
+        os.write(_STDERR, data)
 
 
 def complain(message: str, hint: str | None = None) -> None:

@@ -16,7 +16,7 @@ from turnctl.errors import BadArgument
 from turnctl.ledger.connections import breathe, connect, copy_into
 from turnctl.ledger.opening import identify
 from turnctl.ledger.ownfiles import own_file
-from turnctl.ledger.reading import connect_to_read
+from turnctl.ledger.reading import Still, connect_to_read
 from turnctl.ledger.refusals import FAULTS, system_told, told
 from turnctl.ledger.sqlite import BUSY_S
 from turnctl.ledger.verify import Tell, Verified, quietly, verify
@@ -68,6 +68,7 @@ def _there(to: str) -> BadArgument:
 
 def _copy(path: str, fresh: str) -> str | None:
     os.close(own_file(fresh, os.O_RDWR | os.O_EXCL))
+    still: Still | None = None
     try:
         connection, still = connect_to_read(path, BUSY_S)
         with closing(connection):
@@ -78,6 +79,8 @@ def _copy(path: str, fresh: str) -> str | None:
         with closing(connect(fresh, "rw", BUSY_S)) as made:
             made.execute("PRAGMA journal_mode=WAL")  # as that of a ledger is
     except FAULTS as error:
+        if still is not None:
+            still.check()  # or a writer who came later is taken for damage
         raise told(error, path, "copying") from error
     return None if still is None else still.words
 

@@ -216,7 +216,7 @@ class MemoryStore(Store):
         self._books = _Books()
         self._lock = threading.Lock()
         self._within = 0  # the ident of the thread whose transaction is under way
-        self._is_held = True  # for the last fork
+        self._forking = 0  # the ident of the thread that has the lock for its fork
         self._is_spoilt = False
         _open_ones.add(self)
         self._watchers: dict[object, tuple[str, Callable[[], object]]] = {}
@@ -266,17 +266,21 @@ class MemoryStore(Store):
 
     def before_fork(self) -> None:
         """Let no other thread be in the middle of something."""
-        self._is_held = self._within != threading.get_ident() and self._lock.acquire(timeout=FORK_S)
+        me = threading.get_ident()
+        if self._within != me and self._lock.acquire(timeout=FORK_S):
+            self._forking = me
 
     def after_fork(self) -> None:
         """In the parent: go on."""
-        if self._is_held:
+        if self._forking == threading.get_ident():  # of two threads that fork at once the one that has it
+            self._forking = 0
             self._lock.release()
 
     def forked(self) -> None:
         """In the child: nobody else is here."""
+        self._is_spoilt = self._is_spoilt or self._forking != threading.get_ident()
+        self._forking = 0
         self._lock = threading.Lock()
-        self._is_spoilt = self._is_spoilt or not self._is_held
 
 
 _open_ones: WeakSet[MemoryStore] = WeakSet()

@@ -40,7 +40,7 @@ from turnctl.ledger.connections import connect, copy_into
 from turnctl.ledger.highwater import HighWater, marks_of, missing_from, read_marks
 from turnctl.ledger.ownfiles import NAME, describe, own_file
 from turnctl.ledger.places import check_file_system, check_folder, check_owner, made_folder
-from turnctl.ledger.reading import connect_to_read
+from turnctl.ledger.reading import Still, connect_to_read
 from turnctl.ledger.refusals import FAULTS, SALVAGE, system_told, told
 from turnctl.ledger.sqlite import BUSY_S, SqliteStore, twin_of
 from turnctl.ledger.users import Users
@@ -269,8 +269,18 @@ def _identify(path: str, *, sound: bool = False, writes: bool = True) -> Meta:
     if os.stat(path).st_size < _LEAST:
         _refuse_empty(path)  # before SQLite sees it, which would delete the log of such a file, even to read it
     try:
-        with closing(connect(path, "ro", BUSY_S) if writes else connect_to_read(path, BUSY_S)[0]) as connection:
-            meta = _read_meta(connection, path, writes=writes)
+        still: Still | None = None
+        if writes:
+            connection = connect(path, "ro", BUSY_S)
+        else:
+            connection, still = connect_to_read(path, BUSY_S)
+        with closing(connection):
+            try:
+                meta = _read_meta(connection, path, is_still=still is not None)
+            except BaseException:
+                if still is not None:
+                    still.check()  # or a writer who came later is taken for damage
+                raise
             if sound:
                 found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
                 if found != "ok":
@@ -286,7 +296,7 @@ def _refuse_empty(path: str) -> NoReturn:
     raise StoreForeign(f"{path} is as good as empty, and no ledger: it was left as it is; name another file", path=path)
 
 
-def _read_meta(connection: sqlite3.Connection, path: str, *, writes: bool) -> Meta:
+def _read_meta(connection: sqlite3.Connection, path: str, *, is_still: bool) -> Meta:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -309,7 +319,7 @@ def _read_meta(connection: sqlite3.Connection, path: str, *, writes: bool) -> Me
         )
         raise StoreTooNew(text, path=path, needs=needs)
     mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
-    if mode != "wal" and (writes or mode != "delete"):  # which SQLite says of a file that nobody changes
+    if mode != "wal" and not is_still:  # of a file that nobody changes SQLite says something else
         text = (
             f"somebody changed the journal of {path} to {mode}; put it back: sqlite3 {path} 'PRAGMA journal_mode=WAL'"
         )

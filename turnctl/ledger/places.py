@@ -18,6 +18,7 @@ __all__ = [
     "check_owner",
     "file_system_of",
     "is_remote",
+    "is_stacked",
     "is_unwritable",
     "made_folder",
 ]
@@ -47,6 +48,9 @@ _REMOTE = {
     *("fuse", "osxfuse", "macfuse"),
 }
 
+#: file systems that show the files of another one, which may be written to there
+_STACKED = {"overlay", "aufs", "unionfs", "ecryptfs", "shiftfs"}
+
 
 def file_system_of(folder: str, mounts: str | None = None) -> str | None:
     """The type of the file system of ``folder``, None where the system does not tell.
@@ -63,7 +67,12 @@ def is_unwritable(path: str, mounts: str | None = None) -> bool:
     A mount that only shows a file system read-only, which is writable elsewhere, is not such a one.
     """
     found = _mount_of(path, mounts)
-    return found is not None and "ro" in found[-1].split(",")
+    return found is not None and "ro" in found[-1].split(",") and found[0] not in _STACKED
+
+
+def is_stacked(path: str) -> bool:
+    """Whether its file system shows the files of another one, whose locks are not seen by it."""
+    return file_system_of(path) in _STACKED
 
 
 def _mount_of(path: str, mounts: str | None) -> list[str] | None:

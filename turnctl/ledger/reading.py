@@ -1,13 +1,15 @@
 """Reading a store where nothing can be written: on a read-only medium, or in a folder that this user may not write to.
 
 To read a store that may be in use SQLite needs an index of its log, which it cannot make there. It can read the file as
-one that nobody changes, and then takes no locks and looks for no log. That gives wrong answers beside a writer.
+one that nobody changes, and then takes no locks and looks for no log or journal. That gives wrong answers beside a
+writer.
 
 Invariants
   R1  A store is read so only where it cannot be read in the usual way, and where either its file system is mounted
       such that nobody on this machine can write to it by any path, or nobody has it open: no log and no index of SQLite
       lie beside it, and no process of turnctl holds a lock as one of its users (``ledger.users``).
-  R2  One whose log has anything in it is not read so, since that would leave out what was written last.
+  R2  One whose log has anything in it is not read so, since that would leave out what was written last; nor one
+      with the journal of a change that was not finished, which would be read half.
   R3  What was read holds if the file is afterwards the one that it was before, by its number, size and times, and
       has got no log meanwhile: ``Still.check``, which whoever has read asks at the end. That is for a writer who came
       later, by another path.
@@ -20,11 +22,11 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from contextlib import suppress
 
 from turnctl.errors import StoreBusy, StoreUnsafe
 from turnctl.ledger.connections import connect
-from turnctl.ledger.places import is_remote, is_unwritable
+from turnctl.ledger.places import is_remote, is_stacked, is_unwritable
+from turnctl.spelling import in_words
 
 __all__ = ["Still", "connect_to_read"]
 
@@ -55,7 +57,7 @@ class Still:
 
 def _signature(path: str) -> tuple[object, ...]:
     found = os.stat(path)
-    names = tuple(os.path.lexists(path + ending) for ending in ("-wal", "-shm"))
+    names = tuple(os.path.lexists(path + ending) for ending in ("-wal", "-shm", "-journal"))
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, *names)
 
 
@@ -95,12 +97,16 @@ def _why_still(path: str) -> str:
     log = _size(f"{path}-wal")
     if log:
         raise _unreadable(path, f"its log {path}-wal holds what the file itself has not")
+    if _size(f"{path}-journal"):
+        raise _unreadable(path, f"its journal {path}-journal says that a change of it was not finished")
     if is_unwritable(path):
         return "nobody on this machine can write to its file system"
     if log is not None or os.path.lexists(f"{path}-shm"):
         raise _unreadable(path, "a program may have it open by another path, since it has left a log beside it")
     if _has_users(path):
         raise _unreadable(path, "a program has it open by another path")
+    if is_stacked(path):
+        return "no log beside it says that somebody has it open"
     return "nobody has it open"
 
 
@@ -113,11 +119,16 @@ def _size(name: str) -> int | None:
 
 def _has_users(path: str) -> bool:
     """Whether a process of turnctl has it open. The lock is given back at once, so it is in nobody's way."""
-    with suppress(FileNotFoundError), open(f"{path}.users", "rb") as file:
-        try:
+    try:
+        with open(f"{path}.users", "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return True
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    except OSError as error:
+        why = f"whether a program has it open cannot be seen ({in_words(error, of=f'{path}.users')})"
+        raise _unreadable(path, why) from error
     return False
 
 

@@ -55,9 +55,11 @@ class Stirring:
         self._add, self._fd = _listen()
         try:
             self._connection, _ = connect_to_read(path, _BUSY_S)
-        except FAULTS as error:
+        except BaseException as error:
             self._let_go()
-            raise told(error, path, "reading") from error
+            if isinstance(error, FAULTS):
+                raise told(error, path, "reading") from error
+            raise
         self._version: int | None = None
         self.add(os.path.dirname(path))
 

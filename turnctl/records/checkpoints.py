@@ -127,7 +127,7 @@ class RunCheckpoint:
 def _check_usage(usage: Usage, where: str) -> None:
     """Raise ``BadArgument`` for what would take away from what a run has used."""
     for name, value in usage.as_dict().items():
-        if value is not None and not (math.isfinite(value) and value >= 0):
+        if value is not None and not 0 <= value < math.inf:
             raise BadArgument(f"{where}.{name} is 0 or more, not {value!r}")
 
 
