@@ -65,12 +65,22 @@ def test_a_request_that_adds_nothing_changes_nothing(log: list[Entry], stop: Sto
 
 
 def test_record_of_a_child_names_where_it_came_from() -> None:
-    """The derived record has cause ``parent`` and keeps who, why, when and the parent's record."""
+    """The derived records have cause ``parent``, keep who and why and the parent's record, and each its own time."""
     stop = Stop("user", "cancel", 1.0, 2.0, "why", "who", 3.0)
-    found = derive(stop, LEVELS["kill"], 0.5, "t1").record
+    later = Stop("user", "kill", 4.0, 5.0, "now", "she", 0.5)
+    found = [one.record for one in derive([Parts(), stop, later], "t1")]
 
-    assert ("parent", "kill", 1.0, 2.0, "why", "who") == (
-        found.cause, found.level, found.at, found.wall_at, found.reason, found.by,
-    )  # fmt: skip
-    assert (0.5, "t1") == (found.grace_s, found.source)
-    assert stop.record is found.origin
+    assert [("parent", "cancel", 1.0, 2.0, "why", "who", 3.0), ("parent", "kill", 4.0, 5.0, "why", "who", 0.5)] == [
+        (one.cause, one.level, one.at, one.wall_at, one.reason, one.by, one.grace_s) for one in found
+    ]
+    assert {"t1"} == {one.source for one in found}
+    assert all(one.origin is stop.record for one in found)
+
+
+@given(logs)
+def test_what_is_derived_says_the_same(log: list[Entry]) -> None:
+    """Whoever reads the derived entries alone finds the level and the grace that count above."""
+    first, level, grace, _ = read(log)
+    found = read([*derive(log, None)])
+
+    assert (first is None, level, grace) == (found[0] is None, found[1], found[2])

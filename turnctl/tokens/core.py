@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from turnctl import points
 from turnctl.clock import monotonic
-from turnctl.records.stops import LEVELS, accepted
+from turnctl.records.stops import accepted
 from turnctl.tokens.entries import CANCEL, Entry, Parts, Retirement, Stop, adds, answer, derive, outcome_of, read
 from turnctl.tokens.event import release_all
 from turnctl.tokens.scope import unlink
@@ -83,7 +83,7 @@ class TokenCore:
                         if type(head) is Parts:
                             self._show(head)
                             if head.kids or head.calls:
-                                self._carry(stop, LEVELS[stop.level], stop.grace_s, inline)
+                                self._carry(inline)
                         # what is done here is done while the woken threads come up
                         return accepted(stop, *self._ids())
                 self._settle(inline=inline)
@@ -114,7 +114,7 @@ class TokenCore:
 
         Without ``inline`` the inline callbacks are left to the bridge: the caller stands under a foreign lock.
         """
-        first, level, grace, end = read(self._log)
+        first, level, _, end = read(self._log)
         if first is not None:
             if level >= CANCEL:
                 self.cancelled = self._due = True
@@ -123,7 +123,7 @@ class TokenCore:
             if parts is not None:
                 self._show(parts)
                 if parts.kids or parts.calls:
-                    self._carry(first, level, grace, inline)
+                    self._carry(inline)
         if end is not None:
             self._wind_up()
 
@@ -147,10 +147,10 @@ class TokenCore:
             if parts is not None:
                 token._show(parts)
 
-    def _carry(self, first: Stop, level: int, grace: float | None, inline: bool) -> None:
+    def _carry(self, inline: bool) -> None:
         """Carry the stop down the tree, then run inline callbacks, leaves first. A loop: trees may be deep."""
         found: list[TokenCore] = [self]
-        derived: Stop | None = None
+        derived: list[Stop] = []
         for token in found:
             parts = token._parts_now()
             if parts is None:
@@ -159,8 +159,8 @@ class TokenCore:
                 token._show(parts)
             if not parts.kids:
                 continue
-            if derived is None:
-                derived = derive(first, level, grace, self._source())
+            if not derived:
+                derived = derive(self._log, self._source())
             for ref in list(parts.kids):  # T5
                 kid = ref()
                 if kid is not None and kid._follow(derived):
@@ -169,8 +169,14 @@ class TokenCore:
             for token in reversed(found):  # from the leaves up: what is below is told before what it belongs to
                 token._run_inline()
 
-    def _follow(self, derived: Stop) -> bool:
-        """Enter a parent's stop; whether there is more to do below or around this token."""
+    def _follow(self, derived: list[Stop]) -> bool:
+        """Enter what a parent was asked; whether there is more to do below or around this token."""
+        more = False
+        for one in derived:
+            more = self._enter_derived(one) or more
+        return more
+
+    def _enter_derived(self, derived: Stop) -> bool:
         log = self._log
         if not log:
             log.append(derived)

@@ -133,9 +133,23 @@ def level_name(level: int) -> Level:
     return _NAMES[level - 1]
 
 
-def derive(first: Stop, level: int, grace: float | None, source: str | None) -> Stop:
-    """The entry under which a parent's stop reaches its children."""
-    return Stop("parent", level_name(level), first.at, first.wall_at, first.reason, first.by, grace, first, source)
+def derive(log: list[Entry], source: str | None) -> list[Stop]:
+    """The entries under which what a parent's ``log`` says reaches its children, in their order; none without a stop.
+
+    One for each request, with the time of that: a later level or a shorter grace counts from then on, here as there.
+    """
+    found: list[Stop] = []
+    for entry in log:
+        if type(entry) is Stop:
+            found.append(entry)
+        elif type(entry) is Retirement:
+            if entry.overruled is not None:
+                found.append(entry.overruled)
+            break
+    return [
+        Stop("parent", one.level, one.at, one.wall_at, found[0].reason, found[0].by, one.grace_s, found[0], source)
+        for one in found
+    ]
 
 
 def check_request(reason: object, by: object, cause: object, level: object) -> None:

@@ -8,8 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from turnctl.clock import monotonic
-from turnctl.records.stops import LEVELS
-from turnctl.tokens.entries import derive, read
+from turnctl.tokens.entries import derive
 from turnctl.tokens.event import park, release_all
 from turnctl.tokens.tree import parents_of
 
@@ -69,16 +68,23 @@ def hurrying_with_the_outer(turn: TurnCore) -> Iterator[None]:
     the very one that was to be stopped.
     """
     parents = parents_of(turn.token)
-    heard: list[tuple[int, float | None]] = []
+    heard: list[tuple[object, ...]] = []
 
     def hear() -> None:  # on the canceller's stack
         for parent in parents:
-            first, level, grace, _ = read(parent._log)
-            if first is not None and (level == LEVELS["kill"] or grace is not None) and (level, grace) not in heard:
-                heard.append((level, grace))
-                turn._hurry.append(derive(first, level, grace, parent._source()))
-                turn._ring()
-                release_all(turn._hurry_waiters)
+            kept: float | None = None  # the grace that a soft stop named is that of a later one which names none
+            for one in derive(parent._log, parent._source()):
+                if one.grace_s is None:
+                    one.grace_s = kept
+                elif one.level == "soft":
+                    kept = one.grace_s if kept is None else min(kept, one.grace_s)
+                if one.level == "soft" or (one.level != "kill" and one.grace_s is None):
+                    continue
+                if (found := (parent, one.level, one.grace_s, one.at)) not in heard:
+                    heard.append(found)
+                    turn._hurry.append(one)
+                    turn._ring()
+                    release_all(turn._hurry_waiters)
 
     bells = [parent._grow().bells for parent in parents]
     try:

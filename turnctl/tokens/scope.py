@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from turnctl import points
 from turnctl.tokens.current import bound
-from turnctl.tokens.entries import derive, read
+from turnctl.tokens.entries import derive
 from turnctl.tokens.tree import parents_of
 
 if TYPE_CHECKING:
@@ -26,14 +26,7 @@ def join(kid: TokenCore, parent: TokenCore) -> None:
     points.reach("token.child.listed")
     if parent._due:
         kid._due = True  # it may be paused or traced, which is found out at the first checkpoint
-    first, level, grace, _ = read(parent._log)
-    if first is None:
-        return
-    more = False
-    if grace is not None and first.grace_s is None:
-        # the default grace came first: a later request may have shortened it, never extended
-        more = kid._follow(derive(first, level, None, parent._source()))
-    if kid._follow(derive(first, level, grace, parent._source())) or more:
+    if kid._follow(derive(parent._log, parent._source())):
         kid._settle()
 
 
