@@ -196,8 +196,8 @@ def decided_by_the_entry(patch: Patch) -> None:
 # lines of the product that more than one copy changes
 PARK = "if not done():\n    clock.block(lock, left)"
 LIST = "for waiters in lists:\n    waiters.append(lock)"
-PUSH = "if parts.kids or parts.calls:\n    self._carry(first, level, grace, inline)"
-PUSH_FIRST = "if head.kids or head.calls:\n    self._carry(stop, LEVELS[stop.level], stop.grace_s, inline)"
+PUSH = "if parts.kids or parts.calls:\n    self._carry(inline)"
+PUSH_FIRST = "if head.kids or head.calls:\n    self._carry(inline)"
 FLAG_FIRST = 'self.cancelled = self._due = True\nif points.hook is not None:\n    points.reach("token.cancel.flagged")'
 RUNNER = "self._runner = threading.get_ident()"
 
@@ -308,10 +308,10 @@ FAULTS = {
         marked=(),
         broken=(
             ('points.reach("token.child.listed")', "pass"),
-            ("first, level, grace, _ = read(parent._log)", "pass"),
+            ("derived = derive(parent._log, parent._source())", "pass"),
             (
                 "parts = parent._grow()",
-                'first, level, grace, _ = read(parent._log)\nreach("token.child.listed")\nparts = parent._grow()',
+                'derived = derive(parent._log, parent._source())\nreach("token.child.listed")\nparts = parent._grow()',
             ),
         ),
     ),

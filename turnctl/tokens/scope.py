@@ -26,7 +26,8 @@ def join(kid: TokenCore, parent: TokenCore) -> None:
     points.reach("token.child.listed")
     if parent._due:
         kid._due = True  # it may be paused or traced, which is found out at the first checkpoint
-    if kid._follow(derive(parent._log, parent._source())):
+    derived = derive(parent._log, parent._source())
+    if kid._follow(derived):
         kid._settle()
 
 
