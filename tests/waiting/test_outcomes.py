@@ -253,7 +253,7 @@ def test_paused_turn_takes_nothing(thing: Thing) -> None:
             assert is_waiting(turn.token)
         turn.pause()
         if isinstance(thing, ADescriptor):
-            # its bell is there before its last look, which takes what comes before it sees the pause: so have it look up
+            # its bell is there before its last look, and that takes what comes before: so have it look up
             turn.token._nudge()
             assert is_parked(turn.token._grow().waiters)
         thing.make_ready()
