@@ -125,7 +125,7 @@ def test_turn_that_came_after_is_not_reached(stop_button: Callable[..., Any]) ->
 
     def work() -> None:
         with turnctl.turn("chat") as turn:
-            until(lambda: turn.stopping)
+            assert until(lambda: turn.stopping)
         with turnctl.turn("chat") as following:
             late.wait(BOUND)
         assert "completed" == following.outcome

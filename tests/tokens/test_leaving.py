@@ -133,16 +133,17 @@ def test_thread_that_needs_its_grace_has_it() -> None:
     assert "done" == thread.result()
 
 
+def stuck(go: threading.Event) -> None:
+    """Foreign code first, and a checkpoint of the turn it is in when that is over."""
+    go.wait(BOUND)
+    turnctl.check()
+
+
 def test_own_code_of_the_caller_is_not_reached() -> None:
     """Checkpoints of the finished turn raise on the thread that was left behind, and on no other."""
     go = threading.Event()
-
-    def stuck() -> None:
-        go.wait(BOUND)
-        turn.check()
-
     with turnctl.turn(grace=0) as turn:
-        thread = turn.thread(stuck)
+        thread = turn.thread(stuck, go)
     named = turn.report.alive
     turn.check()
     turn.sleep(0.001)
@@ -169,7 +170,7 @@ def test_thread_that_was_lent_is_free_again() -> None:
 
     with turnctl.turn(grace=0) as turn:
         lent = Background(lend, turn.bind(lambda: turn.sleep(60)))
-        until(lambda: turn.report.activities)
+        assert until(lambda: bool(turn.report.activities))
 
     assert "completed" == lent.result()
 
@@ -190,13 +191,8 @@ def test_turn_that_was_retired_ends_its_threads_with_itself() -> None:
 def test_stopped_turn_sends_nobody_off() -> None:
     """There the stop is what is raised, with its record, and nothing is waited for beyond the grace."""
     go = threading.Event()
-
-    def stuck() -> None:
-        go.wait(BOUND)
-        turn.check()
-
     with turnctl.turn(grace=0) as turn:
-        thread = turn.thread(stuck)
+        thread = turn.thread(stuck, go)
         turn.stop("enough")
     marked = dict(leaving._sent)
     go.set()
@@ -237,7 +233,7 @@ def test_wait_that_begins_meanwhile_sees_the_mark() -> None:
 
     def marked() -> None:
         go.set()
-        until(lambda: thread.has_ended)
+        assert until(lambda: thread.has_ended)
 
     with call_at("leaving.marked", marked), turnctl.turn(grace=0) as turn:
         thread = turn.thread(late)
@@ -290,7 +286,7 @@ def test_job_that_ends_its_turn_goes_on_beside_another() -> None:
         pool.submit(lambda: (begun.set(), go.wait(BOUND)))
         begun.wait(BOUND)
         job = pool.submit(last)
-        until(job.done)
+        assert until(job.done)
         go.set()
 
     assert "went on" == job.result()
